@@ -359,7 +359,7 @@ def _grove(metadata: Json, spec: Json, _: Tiers) -> Group:
     # Grove takes minimums back once the first pods have their places; those that come later are of this gang still.
     minimum = max(1, sum(least for _, least in tasks))
     group = _group(metadata, minimum, levels, level_faults=(fault,) if fault else ())
-    return replace(group, task_minimums=tasks)
+    return replace(group, task_minimums=tasks, groups=tuple(sorted(minimums)))
 
 
 def _levels_of_groups(spec: Json) -> tuple[Sequence[Level], Fault | None]:

@@ -6,7 +6,7 @@ matter.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -87,6 +87,7 @@ class Group:
         levels: None if the object has no topology.
         task_minimums: the same as ``minimum`` for single tasks.
         sub_groups: policies that form sub-groups.
+        groups: tasks that are groups of the gang, also those without a minimum.
         parent: key of the group of groups that it is in; "" for none.
         faults: fields that are not supported.
         level_faults: faults of ``levels``, which do not matter if a claim says the levels.
@@ -100,6 +101,7 @@ class Group:
     levels: tuple[Level, ...] | None = None
     task_minimums: TaskMinimums = ()
     sub_groups: tuple[SubGroupPolicy, ...] = ()
+    groups: tuple[str, ...] = ()
     parent: str = ""
     faults: tuple[Fault, ...] = ()
     level_faults: tuple[Fault, ...] = ()
@@ -156,6 +158,7 @@ class MemberTerms:
 
     Attributes:
         origin: the object or field that names the gang, for messages.
+        groups: tasks that are groups of the gang.
         problems: faults that keep the gang from starting.
         needs_minimum: faults that keep all members from starting together, unless a member has a minimum.
         needs_levels: faults of the levels that the group asks for, unless a member has levels.
@@ -169,6 +172,7 @@ class MemberTerms:
     size: int | None = None
     task_minimums: TaskMinimums | None = None
     sub_groups: tuple[SubGroupPolicy, ...] | None = None
+    groups: tuple[str, ...] | None = None
     quorum: Quorum | None = None
     levels: tuple[Level, ...] | None = None
     constraints: tuple[ValueConstraint, ...] | None = None
@@ -321,20 +325,15 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
     if in_sub_groups:
         minimum = max(minimum or 0, in_sub_groups)
     levels_said: tuple[Level, ...] | None = _value(said, lambda terms: terms.levels)
-    levels = levels_said or ()
+    levels, level_faults = _for_each_group(levels_said or (), sub_groups, _value(said, lambda terms: terms.groups))
     problems: list[Fault] = []
     for terms in said:
         problems += terms.problems
         problems += terms.needs_minimum if minimum is None else ()
         problems += terms.needs_levels if levels_said is None else ()
     # Like members have equal terms, and with them equal faults: each is told once.
-    faults = [*_contradictions(said), *dict.fromkeys(problems)]
-    if not sub_groups:
-        remedy = "say gang.subGroup or gang.subGroups in a claim, or leave it out"
-        keys = [level.key for level in levels if level.per_sub_group]
-        faults += [Fault("topology", f"{key}: perSubGroup without sub-groups; {remedy}") for key in keys]
-    if faults:
-        return tuple(faults)
+    if faults := (*_contradictions(said), *dict.fromkeys(problems), *level_faults):
+        return faults
     # Once a minimum is known, the gang does not wait to hear its size.
     awaited = "" if minimum is not None else next((terms.awaited for terms in said if terms.awaited), "")
     if size is None and minimum is None and not awaited:
@@ -359,6 +358,25 @@ def agreed(key: str, said: Said) -> GangTerms | tuple[Fault, ...]:
         moves=bool(_value(said, lambda terms: terms.moves)),
         awaited=awaited,
     )
+
+
+def _for_each_group(
+    levels: Sequence[Level], sub_groups: Sequence[SubGroupPolicy], groups: Sequence[str] | None
+) -> tuple[tuple[Level, ...], Sequence[Fault]]:
+    """The levels, with those for each sub-group as levels for each group where there are no sub-groups, and faults."""
+    inner = next((number for number, level in enumerate(levels) if level.per_sub_group), len(levels))
+    if sub_groups or inner == len(levels):
+        return tuple(levels), ()
+    if not groups:
+        remedy = "say gang.subGroup or gang.subGroups in a claim, or leave it out"
+        keys = [level.key for level in levels if level.per_sub_group]
+        return (), [Fault("topology", f"{key}: perSubGroup without sub-groups; {remedy}") for key in keys]
+    if sizes := [level.key for level in levels[inner:] if level.group_size]:
+        message = f"{sizes[0]}: groupSize inside perSubGroup is not supported in a gang of groups; leave it out"
+        return (), [Fault("topology", message)]
+    each = frozenset((group, group) for group in groups)
+    of_groups = [replace(level, per_sub_group=False, task_groups=each) for level in levels[inner:]]
+    return (*levels[:inner], *of_groups), ()
 
 
 def _value(said: Said, read: Callable[[MemberTerms], Any]) -> Any:

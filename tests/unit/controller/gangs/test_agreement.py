@@ -154,3 +154,23 @@ def test_sub_groups_contradict_each_other_and_a_level_for_each_needs_some() -> N
     assert faults_of(said) == [f"gang.subGroup: members contradict each other: {values}; let all say the same"]
     remedy = "say gang.subGroup or gang.subGroups in a claim, or leave it out"
     assert faults_of({says(levels=(level,)): ["ns/a"]}) == [f"topology: rack: perSubGroup without sub-groups; {remedy}"]
+
+
+def test_a_level_for_each_sub_group_is_one_for_each_group_of_a_gang_of_groups() -> None:
+    zone, rack, host = (Level(key, "nodeLabel", per_sub_group=key == "rack") for key in ("zone", "rack", "host"))
+    terms = agreed("ns/g", {says(levels=(zone, rack, host), groups=("a", "b")): ["ns/x"]})
+    assert isinstance(terms, GangTerms)
+    each = {("a", "a"), ("b", "b")}
+    assert [(level.key, set(level.task_groups)) for level in terms.levels] == [
+        ("zone", set()),
+        ("rack", each),
+        ("host", each),
+    ]
+    assert not any(level.per_sub_group for level in terms.levels)
+    kept = agreed("ns/g", {says(levels=(zone, rack), groups=("a",), sub_groups=(BY_REPLICA,)): ["ns/x"]})
+    assert isinstance(kept, GangTerms)
+    assert kept.levels == (zone, rack), "sub-groups that a claim says come first"
+    said = {says(levels=(rack, Level("host", "nodeLabel", group_size=2)), groups=("a",)): ["ns/x"]}
+    assert faults_of(said) == [
+        "topology: host: groupSize inside perSubGroup is not supported in a gang of groups; leave it out"
+    ]

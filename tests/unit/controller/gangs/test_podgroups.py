@@ -107,6 +107,7 @@ def clique(name: str, least: int, **spec: Any) -> dict[str, Any]:
 def test_a_pod_gang_of_grove_says_the_minimum_of_each_clique() -> None:
     found = group(Source.GROVE, podgroups=[clique("decode", 2), clique("prefill", 4), clique("router", 0)])
     assert (found.minimum, found.task_minimums) == (6, (("decode", 2), ("prefill", 4)))
+    assert found.groups == ("decode", "prefill", "router")
     assert (found.levels, found.faults, found.level_faults) == (None, (), ())
 
 
