@@ -32,6 +32,7 @@ TIERS: dict[int | str, TierLevel] = {
 KINDS = (VOLCANO_POD_GROUPS, GROVE_POD_GANGS, COMPOSITE_POD_GROUPS[0], POD_GROUPS[0])
 """The kinds of groups that are made."""
 _REQUESTS = ("gpu-1", "npu-1", "share-small", "share-small", "share-large", "npu-share", "mig-small")
+_SMALL = ("gpu-1", "share-small", "share-small")
 _CPU = ("10m", "10m", *CPU)
 _HOST = "kubernetes.io/hostname"
 
@@ -62,11 +63,14 @@ class RandomSubGroups:
         total = sum(members) if self._random.random() < 0.2 else size * least
         asked, groups = REQUESTS[self._random.choice(_REQUESTS)], None
         if self._random.random() < 0.5:
-            groups = _Groups(
-                self._kinds.choice(KINDS[:3]), name, size, least, number, total, around < 0.4, inside < 0.4
-            )
-            for kind, made in groups.objects():
-                self._api.create(kind, made)
+            kind = self._kinds.choice(KINDS[:3])
+            if kind != VOLCANO_POD_GROUPS:
+                # All of a tree, and each minimum of a PodGang, have to fit at once: so they are small.
+                members, size = [min(2, pods) for pods in members[:2]], self._kinds.choice((1, 1, 2))
+                number, least, asked = len(members), min(least, 2), REQUESTS[self._kinds.choice(_SMALL)]
+            groups = _Groups(kind, name, size, least, number, total, around < 0.4, inside < 0.4)
+            for made_as, one in groups.objects():
+                self._api.create(made_as, one)
             made = gang_template(name, asked, None, [])
         else:
             gang: Object = {"name": name, "subGroup": {"label": LABEL, "size": size, "minAvailable": least}}
