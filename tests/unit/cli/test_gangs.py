@@ -12,10 +12,12 @@ from cli.__main__ import main as lode
 from cli.decisions.settings import CONFIG_MAPS
 from cli.shipped import device_classes
 from driver.kube.api import (
+    COMPOSITE_POD_GROUPS,
     DEPLOYMENTS,
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -178,7 +180,8 @@ Explained = Callable[..., tuple[int, str]]
 @pytest.fixture
 def api() -> MemoryApi:
     """A cluster with a node of two cards in each of two fabrics."""
-    api = MemoryApi(VirtualClock(), custom=(VOLCANO_POD_GROUPS, DEPLOYMENTS))
+    of_groups = (VOLCANO_POD_GROUPS, POD_GROUPS[0], COMPOSITE_POD_GROUPS[0])
+    api = MemoryApi(VirtualClock(), custom=(*of_groups, DEPLOYMENTS))
     for obj in device_classes():
         api.create(DEVICE_CLASSES, obj)
     for name, fabric in (("a1", "a"), ("b1", "b")):
@@ -293,6 +296,49 @@ def test_explain_names_the_right_to_read_the_settings(api: MemoryApi, explained:
     _, said = explained("pod/train-0", through=Installed(api, readable=False))
     assert "you may not get configmaps in namespace lode-system" in said
     assert "--settings" in said
+
+
+# Groups of groups
+
+
+class WithoutTrees(ApiDecorator):
+    """The API for a user who may not read CompositePodGroups."""
+
+    def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
+        if call.resource.plural == COMPOSITE_POD_GROUPS[0].plural:
+            raise Forbidden("you may not", status=403)
+        return proceed()
+
+
+def tree(api: MemoryApi) -> None:
+    """Two pods of PodGroup ``decode``, which is in CompositePodGroup ``serve`` with another group that has no pods."""
+    least = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}
+    api.create(COMPOSITE_POD_GROUPS[0], {"metadata": {"name": "serve", "namespace": "default"}, "spec": least})
+    for name in ("decode", "prefill"):
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "parentCompositePodGroupName": "serve"}
+        api.create(POD_GROUPS[0], {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    for number in range(2):
+        claim = {"metadata": {"name": f"decode-{number}", "namespace": "default"}}
+        api.create(RESOURCE_CLAIMS, {**claim, "spec": template("decode")["spec"]["spec"]})
+        member = pod(f"decode-{number}", f"decode-{number}", schedulingGates=[{"name": "lode.dev/allocation"}])
+        member["spec"]["schedulingGroup"] = {"podGroupName": "decode"}
+        api.create(PODS, member, "default")
+
+
+def test_explain_says_which_group_of_a_tree_is_lacking(api: MemoryApi, explained: Explained) -> None:
+    tree(api)
+    said = explained("pod/decode-0")[1]
+    assert "gang default/CompositePodGroup/serve: 2 of 4 members exist, 1 of 2 groups of CompositePodGroup" in said
+    assert "(0 of 2 members of PodGroup default/prefill)" in said
+    assert "members: decode-0, decode-1" in " ".join(explained("gang/CompositePodGroup/serve")[1].split())
+
+
+def test_explain_names_the_right_to_read_groups_of_groups(api: MemoryApi, explained: Explained) -> None:
+    tree(api)
+    said = explained("pod/decode-0", through=WithoutTrees(api))[1]
+    assert "you may not list compositepodgroups of API group scheduling.k8s.io" in said
+    assert "it is not known how many members gangs have: default/decode-0, default/decode-1" in said
+    assert "CompositePodGroup default/serve: does not exist, or this program may not read it" in said
 
 
 def test_members_that_find_no_common_rails_are_told_which_is_missing(simulated: Simulate) -> None:
