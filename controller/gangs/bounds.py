@@ -195,7 +195,11 @@ class UnitBounds:
         ]
         if len(lacking) == 1:
             ((shape, for_shape),) = lacking
-            counted = Counter([self._limit(shape, node) for node in for_shape])
+            if shape in self._named:
+                counted = Counter([self._limit(shape, node) for node in for_shape])
+            else:
+                of_shape = self._limits[shape]
+                counted = Counter([of_shape[node] for node in for_shape])
         else:
             # Several shapes of members may lack the same on one node.
             every = {(self._limit(shape, node), node) for shape, for_shape in lacking for node in for_shape}

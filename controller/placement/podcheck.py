@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controller.placement.needs import Needs
 from controller.placement.neighbours import affinity_check, affinity_version, spread_check, spread_version
-from controller.placement.nodes import ExtendedResources, Nodes, NodeView, Reasons
+from controller.placement.nodes import ExtendedResources, NodeFacts, Nodes, NodeView, Reasons
 from controller.placement.predicates import closed, facts_reasons, fits
 from controller.placement.volumes import volume_check, volume_version
 from driver.quantity import NANO
@@ -33,12 +33,11 @@ class PodCheck:
             return False
         return not self._checks or not any(self._common_reasons(node))
 
-    def passes_with_room(self, node: str) -> bool:
+    def passes_with_room(self, facts: NodeFacts) -> bool:
         """The same for a node that has room for the pod by all amounts and host ports."""
-        facts = self._nodes.view(node).facts
-        if facts is None or facts.deleting or facts_reasons(self._needs, facts):
+        if facts.deleting or facts_reasons(self._needs, facts):
             return False
-        return not self._checks or not any(self._common_reasons(node))
+        return not self._checks or not any(self._common_reasons(facts.name))
 
     def reasons(self, node: str) -> tuple[str, ...]:
         """Reasons why the pod cannot run there; empty if it can. They name no node, so equal ones can be counted."""
@@ -105,28 +104,29 @@ class PodCapacity:
         self._check = PodCheck(pod, needs, nodes)
         self._pod = pod
         self._ports = needs.ports
-        self._requests = sorted(needs.requests.items())
+        self._requests = [(name, amount, f"insufficient {name}") for name, amount in sorted(needs.requests.items())]
         self._nodes = nodes
         self.version = self._check.version
 
     def on(self, node: str) -> NodeCapacity:
         """The capacity of a node. Volumes, affinity and spread among the like pods themselves do not count."""
         view = self._nodes.view(node)
-        if view.facts is None:
+        facts = view.facts
+        if facts is None:
             return NodeCapacity(0, self._check.reasons(node)[0])
-        allocatable, lacks = view.facts.allocatable, False
+        allocatable, used, lacks = facts.allocatable, view.used, False
         pods, limit = allocatable.get("pods", 0) // NANO - view.pods, "too many pods"
         if self._ports:
             pods, limit = 1, f"host port {self._ports[0].port}/{self._ports[0].protocol} is taken"
-        for name, amount in self._requests:
+        for name, amount, lacking in self._requests:
             if not (total := allocatable.get(name, 0)):
                 # Only devices can stand for a resource that the node lacks; the check tells.
                 lacks = True
-            elif (left := (total - view.used.get(name, 0)) // amount) < pods:
-                pods, limit = left, f"insufficient {name}"
+            elif (left := (total - used.get(name, 0)) // amount) < pods:
+                pods, limit = left, lacking
         # Room for one more by every amount is what the dearest predicate would find out, for all but pods that count.
         has_room = pods > 0 and not (lacks or self._ports or view.holds(self._pod) is not None)
-        if not (self._check.passes_with_room(node) if has_room else self._check.passes(node)):
+        if not (self._check.passes_with_room(facts) if has_room else self._check.passes(node)):
             return NodeCapacity(0, self._check.reasons(node)[0])
         return NodeCapacity(pods, limit)
 

@@ -54,8 +54,8 @@ def count_fits(order: Order, request: CompiledRequest, masks: Masks, columns: Co
 def _independent(order: Order, masks: Masks) -> int | None:
     """The number of these devices; None if one can be in use several times, or may keep others from being used."""
     found = 0
-    for (pool, _), mask in zip(order, masks, strict=True):
-        if mask:
+    for at, (pool, _) in enumerate(order):
+        if mask := masks[at]:
             if mask & pool.shareable or pool.layout.members or pool.compatibility_sets:
                 return None
             found += mask.bit_count()
@@ -178,8 +178,10 @@ class NodeValuesCounter:
         key: list[Hashable] = [request]
         for at, (pool, visible) in enumerate(pools):
             key += values(pool, attribute), visible if unlimited else pool.shareable
-            key += [selection(pool, wanted).match & visible for wanted in request.filters]
-            key += [masks[at] for masks in every]
+            for wanted in request.filters:
+                key.append(selection(pool, wanted).match & visible)
+            for masks in every:
+                key.append(masks[at])
         found = self._known.get(tuple(key))
         if found is None:
             of_pools = [
