@@ -92,6 +92,8 @@ class NestedGang:
         root: the root of the tree, as ``namespace/name``; the group that is missing, if one is.
         uid: of the root; "" if it is not known.
         quorum: what has to exist before the gang starts; None if that is not known.
+        minimum: fewest members with which the quorum is met; None without one.
+        groups: the tasks that count for the quorum.
         levels: None if no group asks for any.
         faults: why the gang cannot start.
         level_faults: faults of ``levels``.
@@ -101,6 +103,8 @@ class NestedGang:
     root: str
     uid: str = ""
     quorum: Quorum | None = None
+    minimum: int | None = None
+    groups: tuple[str, ...] = ()
     levels: tuple[Level, ...] | None = None
     faults: tuple[Fault, ...] = ()
     level_faults: tuple[Fault, ...] = ()
@@ -166,15 +170,16 @@ class NestedGroups:
 
     def _gang(self, root: str) -> NestedGang:
         name = f"{_KINDS[Source.COMPOSITE]}/{root.partition('/')[2]}"
-        found = NestedGang(name, root, self._groups[Source.COMPOSITE, root].uid)
-        chains: dict[str, _Chain] = {}
+        uid, chains = self._groups[Source.COMPOSITE, root].uid, dict[str, _Chain]()
         quorum = self._quorum((Source.COMPOSITE, root), (), chains)
+        # Each member asks for all of it, so what takes as long as there are groups is done once.
+        found = NestedGang(name, root, uid, quorum, minimum=quorum.fewest, groups=tuple(chains))
         levels = nested_levels(chains)
         if isinstance(levels, tuple):
-            return replace(found, quorum=quorum, levels=levels or None)
+            return replace(found, levels=levels or None)
         field = f"{_named((Source.COMPOSITE, root))}: spec.schedulingConstraints.topology"
         remedy = f"let it ask for the widest of them, too, or {_IN_A_CLAIM}"
-        return replace(found, quorum=quorum, level_faults=(Fault(field, f"{levels}; {remedy}"),))
+        return replace(found, level_faults=(Fault(field, f"{levels}; {remedy}"),))
 
     def _quorum(self, one: _Key, around: _Chain, chains: dict[str, _Chain]) -> Quorum:
         """What has to be there of a group; its PodGroups are entered in ``chains``."""
