@@ -12,9 +12,8 @@ The first difference decides, the smaller value wins:
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from controller.gangs.gang import Gang
 from controller.gangs.topology import Path
@@ -28,8 +27,7 @@ _MOST_LOSSES: Final = 4_096
 """Most remembered losses: the domains around others are scored again with each of these."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(NamedTuple):
     """Figures of a domain, from which its score is made.
 
     Attributes:

@@ -26,7 +26,7 @@ searches that ended many times.
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.allocation import OutOfSteps
 from controller.cluster import Cluster
@@ -135,8 +135,7 @@ class Unfinished:
         return nodes.common_version, cluster.devices.shared_usage, everywhere, tuple([stamps[node] for node in inside])
 
 
-@dataclass(frozen=True, slots=True)
-class DomainCandidate:
+class DomainCandidate(NamedTuple):
     """A domain that may take the gang.
 
     Attributes:

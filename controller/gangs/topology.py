@@ -53,8 +53,9 @@ class DomainNodes:
     def __init__(self, parts: Sequence[DomainNode], nodes: Nodes):
         self._parts = parts
         self._views = [nodes.view(part.name) for part in parts]
-        counted = Counter(part.name for part in parts)
-        self.divided = frozenset(name for name, count in counted.items() if count > 1)
+        names = [part.name for part in parts]
+        several = Counter(names) if len(set(names)) < len(names) else Counter[str]()
+        self.divided = frozenset(name for name, count in several.items() if count > 1)
         self._by_path: dict[int, Mapping[Path, Sequence[int]]] = {}
         self._sub_domains: dict[int, Mapping[Path, Mapping[Path, Sequence[int]]]] = {}
         self._by_name: dict[str, list[int]] = {}
@@ -220,7 +221,9 @@ class Topology:
 
     def outside(self, depth: int) -> int:
         """Number of nodes in no domain of ``depth`` levels."""
-        return sum(not any(path[depth - 1] for path in paths) for paths in self._paths.values())
+        # Of a node with several paths, each of them has to be outside.
+        outside = [paths for paths in self._paths.values() if not paths[0][depth - 1]]
+        return sum([not any([path[depth - 1] for path in paths]) for paths in outside])
 
     def domain(self, path: Path) -> Domain:
         """The domain of a path, as answers name it. Its path ends at the first level without a value."""

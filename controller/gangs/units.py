@@ -285,10 +285,12 @@ def _ranks_or_order(gang: Gang) -> Mapping[str, int]:
     return {**ranks, **dict.fromkeys(leaders, 0)}
 
 
-def natural_sort_key(name: str) -> tuple[tuple[str, int], ...]:
+def natural_sort_key(name: str) -> tuple[str | int, ...]:
     """A key to sort names by, with numbers in them as numbers: worker-2 comes before worker-10."""
-    parts = _NUMBERS.split(name)
-    return tuple((text, int(number)) for text, number in zip(parts[::2], [*parts[1::2], "0"], strict=True))
+    # Texts and numbers in turn, beginning with a text, so that no text is compared with a number.
+    parts: list[str | int] = [*_NUMBERS.split(name)]
+    parts[1::2] = map(int, parts[1::2])
+    return tuple(parts)
 
 
 def sharing(members: Sequence[Member], among: Collection[str] | None = None) -> list[tuple[Member, ...]]:

@@ -255,6 +255,8 @@ class ValueCounts:
 
     def _fits(self, rules: MemberRules, values: Class) -> int:
         """Most units on a node of the class."""
+        if len(values) == 1:
+            return rules.fits(self._attributes[0], values[0])
         return min([rules.fits(attribute, one) for attribute, one in zip(self._attributes, values, strict=True)])
 
     # Bounds

@@ -212,8 +212,10 @@ def paths(pool: Pool, devices: int, attributes: Sequence[str], columns: Columns)
     """
     if not devices or not attributes:
         return _EMPTY_PATH if devices else frozenset()
-    first, *others = [columns.values(pool, attribute) for attribute in attributes]
-    key = devices, *others
+    first = columns.values(pool, attributes[0])
+    key: Hashable = devices
+    if len(attributes) > 1:
+        key = devices, *[columns.values(pool, attribute) for attribute in attributes[1:]]
     found = first.paths.get(key)
     if found is None:
         told = any(tells(pool, attribute, columns) for attribute in attributes)
