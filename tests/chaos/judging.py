@@ -350,10 +350,20 @@ def _pod_problems(reading: Reading, claims: Iterable[Claim]) -> Iterator[str]:
             yield f"pod {key} is bound to {bound} and has devices, but does not run"
         elif not bound and not pod["spec"].get("schedulingGates"):
             yield f"pod {key} has no gate, but is not bound: {_said(pod)[:300]}"
-        elif runs and not _is_ready(pod):
+        elif runs and not _is_ready(pod) and not _lacks_a_spec_of_others(pod):
             yield f"pod {key} runs, but is not ready"
         elif runs and any(it["type"].endswith("/Allocated") and it["status"] == "False" for it in _conditions(pod)):
             yield f"pod {key} runs, but its condition says that it waits"
+
+
+def _lacks_a_spec_of_others(pod: Object) -> bool:
+    """Whether a container cannot be made again because the CDI spec of another driver is gone.
+
+    The example driver (v0.4.0) writes none again for what it has prepared before the node started anew.
+    """
+    states = [it.get("state") or {} for it in (pod.get("status") or {}).get("containerStatuses") or ()]
+    messages = [str((state.get("waiting") or {}).get("message")) for state in states]
+    return any("unresolvable CDI devices" in it and "lode.dev" not in it for it in messages)
 
 
 def _unused(reading: Reading, on_demand: str) -> Iterator[str]:

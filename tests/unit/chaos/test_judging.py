@@ -256,6 +256,18 @@ def test_pods_that_do_not_go_on() -> None:
     only(found, Level.FOR_A_WHILE, "/share runs, but is not ready")
 
 
+@pytest.mark.parametrize(
+    ("lacking", "is_ours"), [("k8s.gpu.example.com/gpu=1-gpu-0", False), ("lode.dev/claim=1-gpu-0", True)]
+)
+def test_only_our_cdi_specs_have_to_be_there_again_after_a_restart_of_the_node(lacking: str, is_ours: bool) -> None:
+    def stuck(pods: dict[str, Any]) -> None:
+        waiting = {"waiting": {"message": f"CDI device injection failed: unresolvable CDI devices {lacking}"}}
+        pods["share"]["status"] |= {"conditions": [], "containerStatuses": [{"name": "main", "state": waiting}]}
+
+    found = problems(changed(PODS, stuck))
+    assert any("/share runs, but is not ready" in text for text in found) == is_ours
+
+
 def test_nodes_and_slices_that_are_missing() -> None:
     def gone(nodes: dict[str, Any]) -> None:
         nodes["n1"]["status"]["conditions"] = []
