@@ -131,6 +131,7 @@ def test_levels_of_which_the_order_is_not_known_are_told(chains: Chains, said: s
         ({"a": [("", [ZONE]), ("A", [RACK])], "b": [("", [ZONE]), ("B", [BLOCK]), ("b", [RACK])]}, "zone block rack"),
         ({"a": [("", [RACK, PREFERRED]), ("A", [RACK])]}, "rack host"),
         ({"a": [("", [PREFERRED]), ("A", [Level("host", "nodeLabel")])]}, "host host"),
+        ({"a": [("", [Level("host", "nodeLabel")]), ("A", [PREFERRED])]}, "host"),
     ],
 )
 def test_levels_are_in_the_one_order_that_all_groups_allow(chains: Chains, keys: Any) -> None:

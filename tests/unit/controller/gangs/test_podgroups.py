@@ -96,6 +96,13 @@ def test_a_group_names_the_one_around_it(source: Source) -> None:
     assert group(source).parent == ""
 
 
+def test_a_topology_of_which_a_part_cannot_be_kept_is_none() -> None:
+    """Else the part that can be kept would pass for what a claim says, and the fault would not be told."""
+    policies = [{**BY_REPLICA, "networkTopology": {"highestTierAllowed": 2}}]
+    found = group(Source.VOLCANO, minMember=1, networkTopology={"highestTierAllowed": 1}, subGroupPolicy=policies)
+    assert (found.levels, len(found.level_faults)) == (None, 1)
+
+
 def packed(required: str = "", preferred: str = "") -> dict[str, Any]:
     return {"topologyConstraint": {"packConstraint": {"required": required or None, "preferred": preferred or None}}}
 
