@@ -18,10 +18,6 @@ PYTHON ?= $(wildcard /usr/bin/python3.11)
 VENV := .venv/synced
 CLUSTERS := .venv/bin/python -m testclusters
 
-# Each process has control planes of its own.
-TOGETHER := --numprocesses $(shell expr 3 + $$(nproc)) --dist loadgroup --no-loadscope-reorder
-QUICK := not karpenter and not kueue and not jobset
-
 export PATH := $(CURDIR)/.venv/bin:$(dir $(UV)):$(PATH)
 export LODE_KUBERNETES := $(KUBERNETES)
 # Tests start a few hundred processes; each would compile what it imports, which takes as long again.
@@ -36,11 +32,7 @@ demo: $(VENV) ## run the whole system in one process, without a cluster, and sho
 	lode demo $(ARGS)
 
 .PHONY: test
-test: lint ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
-	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
-	$(CLUSTERS) control-plane --helm >/dev/null
-	@# Contract tests wait more than they work. Beside them the others have the processor.
-	pytest $(TOGETHER) --durations=20 tests/unit tests/system tests/contract -m "$(QUICK)" $(ARGS)
+test: lint unit contract ## check style, types and imports; unit, system and contract tests (real kube-apiserver; ARGS for pytest)
 
 .PHONY: unit
 unit: $(VENV) ## unit and system tests only, which need nothing that has to be built (ARGS for pytest)
@@ -48,8 +40,10 @@ unit: $(VENV) ## unit and system tests only, which need nothing that has to be b
 
 .PHONY: contract
 contract: $(VENV) ## contract tests only (ARGS for pytest)
+	@# What takes long to build is built here, where its progress is seen, and not within the time of a test.
 	$(CLUSTERS) control-plane --helm >/dev/null
-	pytest $(TOGETHER) --durations=20 tests/contract -m "$(QUICK)" $(ARGS)
+	@# These wait more than they work; each process has control planes of its own.
+	pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations=20 tests/contract -m "not karpenter and not kueue and not jobset" $(ARGS)
 
 .PHONY: lint
 lint: $(VENV) ## check style, types and imports only

@@ -20,23 +20,6 @@ settings.load_profile("lode")
 gc.disable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files of contract tests evenly among the other tests: they wait where the others work."""
-    waiting: dict[str, list[pytest.Item]] = {}
-    others = []
-    for item in items:
-        if group := item.get_closest_marker("xdist_group"):
-            waiting.setdefault(group.kwargs["name"], []).append(item)
-        else:
-            others.append(item)
-    every, files = len(others) // (len(waiting) or 1), list(waiting.values())
-    items[:] = []
-    for place, file in enumerate(files):
-        items += [*file, *others[place * every : (place + 1) * every]]
-    items += others[len(files) * every :]
-
-
 def pytest_collection_finish() -> None:
     """Look for cycles of garbage rarely, and never among modules and collected tests: it took a tenth of the time."""
     gc.collect()

@@ -36,12 +36,6 @@ LONGEST = (
 """The files that take longest. They come first, so that no process is left with one of them at the end."""
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """The tests of a file run in one process, which has control planes for them."""
-    if item.path.is_relative_to(Path(__file__).parent):
-        item.add_marker(pytest.mark.xdist_group(name=str(item.path)))
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONGEST)))
