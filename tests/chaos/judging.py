@@ -6,7 +6,7 @@ slices and containers, and a controller's own decisions on what a controller tha
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final
@@ -156,7 +156,7 @@ class Judge:
             *self._waiting_in_vain(now),
         ]
         for node in reading.nodes:
-            lasting += _left_on(node, known[node.name])
+            lasting += _left_on(node, known[node.name], _without_containers(reading, claims.values()))
         texts = dict.fromkeys(never, Level.NEVER)
         return [Problem(texts.get(text, Level.FOR_A_WHILE), text) for text in dict.fromkeys([*never, *lasting])]
 
@@ -306,12 +306,16 @@ def _bridged_twice(reading: Reading) -> Iterator[str]:
                 yield f"{node.name}: {card} of a device plugin is with {sorted(map(sorted, claims))}"
 
 
-def _left_on(node: NodeReading, known: Checkpoint | None) -> Iterator[str]:
-    """Exactly the claims that containers have are prepared, and have files and what they need on the cards."""
+def _left_on(node: NodeReading, known: Checkpoint | None, others: Collection[str]) -> Iterator[str]:
+    """Exactly the claims that containers have are prepared, and have files and what they need on the cards.
+
+    Args:
+        others: the uids of claims whose containers another driver keeps from being made.
+    """
     if known is None:
         yield f"{node.name}: the checkpoint cannot be read"
         return
-    used = {claim for container in node.containers for claim in container.claims}
+    used = {claim for container in node.containers for claim in container.claims} | set(others)
     for uid, claim in sorted(known.claims.items()):
         if claim.state != "completed":
             yield f"{node.name}: claim {uid} is {claim.state}"
@@ -364,6 +368,18 @@ def _lacks_a_spec_of_others(pod: Object) -> bool:
     states = [it.get("state") or {} for it in (pod.get("status") or {}).get("containerStatuses") or ()]
     messages = [str((state.get("waiting") or {}).get("message")) for state in states]
     return any("unresolvable CDI devices" in it and "lode.dev" not in it for it in messages)
+
+
+def _without_containers(reading: Reading, claims: Iterable[Claim]) -> Collection[str]:
+    """The uids of the claims of pods that lack a CDI spec of another driver."""
+    uids = {claim.key: claim.uid for claim in claims}
+    stuck = [pod for pod in reading.objects[PODS] if _lacks_a_spec_of_others(pod)]
+    keys = [
+        f"{pod['metadata']['namespace']}/{claim_name(pod, entry)}"
+        for pod in stuck
+        for entry in pod["spec"].get("resourceClaims") or ()
+    ]
+    return {uids[key] for key in keys if key in uids}
 
 
 def _unused(reading: Reading, on_demand: str) -> Iterator[str]:

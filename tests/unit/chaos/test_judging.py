@@ -264,8 +264,12 @@ def test_only_our_cdi_specs_have_to_be_there_again_after_a_restart_of_the_node(l
         waiting = {"waiting": {"message": f"CDI device injection failed: unresolvable CDI devices {lacking}"}}
         pods["share"]["status"] |= {"conditions": [], "containerStatuses": [{"name": "main", "state": waiting}]}
 
-    found = problems(changed(PODS, stuck))
+    reading = changed(PODS, stuck)
+    uid = next(pod["metadata"]["uid"] for pod in reading.objects[PODS] if pod["metadata"]["name"] == "share")
+    nodes = [replace(it, containers=[one for one in it.containers if one.pod != uid]) for it in reading.nodes]
+    found = problems(replace(reading, nodes=nodes))
     assert any("/share runs, but is not ready" in text for text in found) == is_ours
+    assert any("is prepared, but no container has it" in text for text in found) == is_ours
 
 
 def test_nodes_and_slices_that_are_missing() -> None:
