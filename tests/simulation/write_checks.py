@@ -91,6 +91,8 @@ class WriteChecks(WriteDecorator):
         """Namespace and name of the pods that this process let go, and the number of that write; by uid."""
         self._chosen: dict[str, int] = {}
         """The number of this process' first write for an allocation of a claim, by the claim's uid."""
+        self._quiet: dict[str, int] = {}
+        """The versions of the pods that asked for no node after this process' last write to them; by uid."""
 
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """The answer; what is wrong with a write is noted."""
@@ -104,6 +106,9 @@ class WriteChecks(WriteDecorator):
             if not self._meets_another_object(call):
                 self._found.append(f"{call} {call.namespace}/{call.name} is not valid: {error}")
             raise
+        if call.resource == PODS and isinstance(answer, dict):
+            metadata = answer["metadata"]
+            self._quiet[metadata["uid"]] = 0 if asks_for_node(answer) else int(metadata["resourceVersion"])
         if self._controller:
             self._found += [f"{call} {call.namespace}/{call.name}: {p}" for p in self._problems(call, before, answer)]
         return answer
@@ -281,7 +286,10 @@ class WriteChecks(WriteDecorator):
     def _new_allocation_problems(self, claim: Object) -> Iterator[str]:
         for name in _consumers(claim).values():
             pod = self._read(PODS, claim["metadata"]["namespace"], name)
-            if pod is not None and self._is_gated(pod) and asks_for_node(pod):
+            if pod is None or not self._is_gated(pod) or not asks_for_node(pod):
+                continue
+            # What a backup brings back of a pod is not known to a process that may not read pods since then.
+            if int(pod["metadata"]["resourceVersion"]) >= self._quiet.get(pod["metadata"]["uid"], 0):
                 yield f"the claim is allocated, but pod {name} still asks autoscalers for a node"
         owner = controller_of(claim, "Pod")
         for consumer in claim["status"].get("reservedFor") or []:

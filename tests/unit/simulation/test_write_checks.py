@@ -382,3 +382,21 @@ def test_of_a_node_only_the_own_protection_is_changed(before: Object, patch: Obj
     checked.memory.patch(NODES, "n1", {"metadata": {"annotations": before}})
     checked.api.patch(NODES, "n1", {"metadata": patch})
     assert [wrong in found for found in checked.found] == ([True] if wrong else [])
+
+
+@pytest.mark.parametrize("restored", [True, False])
+def test_a_wish_for_a_node_that_a_backup_has_brought_back_may_be_unknown(restored: bool) -> None:
+    writes = CheckedWrites()
+    writes.claim()
+    pod = writes.pod()
+
+    def say(reason: str) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+        writes.api.patch(PODS, "p", {"status": {"conditions": [condition]}}, namespace="default", subresource="status")
+
+    say("Unschedulable")
+    backup = writes.memory.backup()
+    say("SchedulingGated")
+    writes.memory.restore(backup) if restored else say("Unschedulable")
+    writes.allocate(pod)
+    assert any("still asks autoscalers" in problem for problem in writes.found) != restored
