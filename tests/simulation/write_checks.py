@@ -106,9 +106,8 @@ class WriteChecks(WriteDecorator):
             if not self._meets_another_object(call):
                 self._found.append(f"{call} {call.namespace}/{call.name} is not valid: {error}")
             raise
-        if call.resource == PODS and isinstance(answer, dict):
-            metadata = answer["metadata"]
-            self._quiet[metadata["uid"]] = 0 if asks_for_node(answer) else int(metadata["resourceVersion"])
+        if call.resource == PODS and isinstance(answer, dict) and (version := _version(answer)):
+            self._quiet[answer["metadata"]["uid"]] = 0 if asks_for_node(answer) else version
         if self._controller:
             self._found += [f"{call} {call.namespace}/{call.name}: {p}" for p in self._problems(call, before, answer)]
         return answer
@@ -289,7 +288,7 @@ class WriteChecks(WriteDecorator):
             if pod is None or not self._is_gated(pod) or not asks_for_node(pod):
                 continue
             # What a backup brings back of a pod is not known to a process that may not read pods since then.
-            if int(pod["metadata"]["resourceVersion"]) >= self._quiet.get(pod["metadata"]["uid"], 0):
+            if _version(pod) >= self._quiet.get(pod["metadata"]["uid"], 0):
                 yield f"the claim is allocated, but pod {name} still asks autoscalers for a node"
         owner = controller_of(claim, "Pod")
         for consumer in claim["status"].get("reservedFor") or []:
@@ -319,6 +318,11 @@ class WriteChecks(WriteDecorator):
             return self._reader.get(resource, name, namespace)
         except NotFound:
             return None
+
+
+def _version(obj: Object) -> int:
+    """The version of an object; 0 of what is no object, such as the answer to an eviction."""
+    return int((obj.get("metadata") or {}).get("resourceVersion") or 0)
 
 
 def asks_for_node(pod: Object) -> bool:
