@@ -53,7 +53,7 @@ def pods_that_forbid_unprepare(
             decoded, the result is ().
     """
     try:
-        if _counts_pods(api, node_name):
+        if _counts_pods(api, node_name) or not in_time():
             return ()
         users = _status(api, ref).get("reservedFor") or ()
         pods = [user for user in users if not user.get("apiGroup") and user["resource"] == "pods"]
@@ -90,13 +90,13 @@ def containers_with(api: Api, ref: ClaimRef) -> Iterator[tuple[str, frozenset[st
 def _counts_pods(api: Api, node_name: str) -> bool:
     """Whether the node's kubelet unprepares a claim only for a pod that it counts among the claim's, so the last one.
 
-    It has done so since 1.37 (``hasPodReference`` in its DRA manager). One whose version is not known may be older.
+    It has done so since 1.37 (``hasPodReference`` in its DRA manager). One whose version cannot be read may be older.
     """
     try:
         info = (api.get(NODES, node_name).get("status") or {}).get("nodeInfo") or {}
-    except NotFound:
+        version = _VERSION.match(text(info.get("kubeletVersion")))
+    except (ApiError, *SENSELESS):
         return False
-    version = _VERSION.match(text(info.get("kubeletVersion")))
     return version is not None and int(version[1]) >= _FIRST_THAT_COUNTS
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from driver.kube.api import NODES, PODS, ApiCall
+from driver.kube.api import NODES, PODS, Api, ApiCall, ApiError, Forbidden, Unavailable
+from driver.kube.decorator import ApiDecorator
 from kubeletplugin.prepare import ClaimRef
 from kubeletplugin.prepare.preparer import LOOKUP_SECONDS
 from tests.unit.kubeletplugin.faults import Unsteady
@@ -91,6 +92,34 @@ def test_a_kubelet_that_counts_the_pods_of_a_claim_is_believed(kubelet: str, is_
     prepare(plugin, ref)
     rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
     assert (plugin.unprepare([ref])[ref.uid] is None) == is_believed
+
+
+class _NodeUnread(ApiDecorator):
+    """An API that does not answer what the node is, or in a shape of its own."""
+
+    def __init__(self, api: Api, answer: object):
+        super().__init__(api)
+        self._answer = answer
+
+    def call(self, call: ApiCall) -> Any:
+        if call.resource != NODES:
+            return super().call(call)
+        if isinstance(self._answer, ApiError):
+            raise self._answer
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Unavailable("connection lost"), Forbidden("no"), {"status": []}, {"status": {"nodeInfo": {"kubeletVersion": 7}}}],
+    ids=repr,
+)
+def test_a_kubelet_whose_version_cannot_be_read_is_not_believed(answer: object) -> None:
+    rig = PluginNode()
+    ref = rig.claim("c", [result("gpu-0")])
+    prepare(rig.plugin(), ref)
+    rig.reserve(ref, [rig.pod("one"), rig.pod("two", "Pending")])
+    assert rig.plugin(_NodeUnread(rig.api, answer)).unprepare([ref])[ref.uid] is not None
 
 
 @pytest.mark.parametrize("beside", ["gpu-1", "gpu-1-mig-1g-5gb-0"])
