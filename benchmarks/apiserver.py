@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from testclusters.controlplane import ControlPlane
 
 PROFILE_SECONDS: Final = 5
@@ -42,12 +44,11 @@ PARTS: Final[Mapping[str, Sequence[str]]] = {
 counts. Lode and benchmarks read JSON, Kubernetes' programs protobuf."""
 _PATTERNS: Final = {part: [re.compile(it) for it in patterns] for part, patterns in PARTS.items()}
 _POLICY_SECONDS: Final = (
-    r"^apiserver_(?:validating|mutating)_admission_policy_check_duration_seconds_sum\{(.*)\} (\S+)$",
+    tuple(f"apiserver_{kind}_admission_policy_check_duration_seconds_sum" for kind in ("validating", "mutating")),
     ("policy",),
 )
-_REQUESTS: Final = r"^apiserver_request_total\{(.*)\} (\S+)$", ("verb", "resource", "subresource")
-_WATCH_EVENTS: Final = r"^apiserver_watch_events_total\{(.*)\} (\S+)$", ("resource",)
-_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
+_REQUESTS: Final = ("apiserver_request_total",), ("verb", "resource", "subresource")
+_WATCH_EVENTS: Final = ("apiserver_watch_events_total",), ("resource",)
 _TRACE: Final = re.compile(r"^\s*([\d.]+)(ms|s|mins)\s+(\S.*)$")
 _UNITS: Final = {"ms": 1e-3, "s": 1.0, "mins": 60.0}
 
@@ -123,10 +124,14 @@ def _counted(plane: ControlPlane) -> Sequence[Mapping[str, float]]:
     return [sums(metrics, *which) for which in (_POLICY_SECONDS, _REQUESTS, _WATCH_EVENTS)]
 
 
-def sums(metrics: str, pattern: str, labels: Sequence[str]) -> Mapping[str, float]:
-    """The values of a metric, summed by some of its labels, of which the key has the values that are not empty."""
+def sums(metrics: str, names: tuple[str, ...], labels: Sequence[str]) -> Mapping[str, float]:
+    """The values of these metrics, summed by some of their labels, of which the key has the values that are not empty.
+
+    Of thousands of lines only those that begin with a name are parsed.
+    """
     found: dict[str, float] = defaultdict(float)
-    for said, value in re.findall(pattern, metrics, re.MULTILINE):
-        values = dict(_LABEL.findall(said))
-        found[" ".join(filter(None, (values.get(label) for label in labels)))] += float(value)
+    lines = [line for line in metrics.splitlines() if line.startswith(names)]
+    for family in text_string_to_metric_families("\n".join([*lines, ""])):
+        for sample in family.samples:
+            found[" ".join(filter(None, (sample.labels.get(label) for label in labels)))] += sample.value
     return found

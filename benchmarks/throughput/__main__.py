@@ -8,11 +8,12 @@
     python -m benchmarks.throughput --only lode --rows 0 --profile
 
 The controller and kube-scheduler alone run one after the other, each on a separate control plane with the same nodes,
-slices and pods: pods with one claim from a template. Client limits are raised for both, but in the last row, where
-kube-scheduler has its default of 50 calls a second, which bounds everybody, because it binds for all. --latency is
-added to each call of the controller and of kube-scheduler. A contender is measured for two minutes at most.
-kube-controller-manager, which creates the claims for all, has higher limits and no latency. The last table says what
-the API server did for a pod: its processor time by part, from a profile of the first seconds, and who asked for what.
+slices and pods: pods with one claim from a template. Client limits are raised for both, but in the row that says
+"default client limits": there kube-scheduler has 50 calls a second, which bounds everybody, because it binds for all.
+--latency is added to each call of the controller and of kube-scheduler. A contender is measured for two minutes at
+most. kube-controller-manager, which creates the claims for all, has higher limits and no latency. The last table says
+what the API server did for a pod: its processor time by part, from a profile of the first seconds, and who asked for
+what.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The workloads: nodes, what their cards are offered as, what is in use already, and the request of each pod."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
@@ -166,58 +166,43 @@ _CARD = card_request("H100", gibibytes=40)
 _SHARE = _request("gpu-share", memory="4Gi")
 _PARTITION = _request("mig", f'device.attributes["{DEFAULT_DRIVER}"].profile == "1g.10gb"')
 
+_EMPTY = Workload("a card, empty", 1000, 600, 5, _CARD)
+_FULL = Workload("a card, 90 % in use", 1000, 250, 5, _CARD, used=_cards)
+_SHARE_OF_ANY_KIND = Workload(
+    "a share of a card of any kind, 90 % in use",
+    1000,
+    400,
+    10,
+    _SHARE,
+    offer=EVERY_OFFER,
+    same_model=True,
+    used=_shares,
+)
+_MIG = Workload(
+    "a MIG partition, 90 % in use",
+    1000,
+    400,
+    10,
+    _PARTITION,
+    offer=("partitions",),
+    same_model=True,
+    used=_partitions,
+)
+_NO_SELECTOR = Workload("any card (no selector), empty", 500, 600, 1, _ANY_CARD)
+_GANGS = replace(_EMPTY, name="a card, in gangs of 8, empty", gang=8)
 WORKLOADS = (
-    Workload("a card, empty", 1000, 600, 5, _CARD),
-    Workload("a card, 90 % in use", 1000, 250, 5, _CARD, used=_cards),
+    _EMPTY,
+    _FULL,
     Workload("a share, 90 % in use", 1000, 400, 10, _SHARE, offer=("share",), same_model=True, used=_shares),
-    Workload(
-        "a share of a card of any kind, 90 % in use",
-        1000,
-        400,
-        10,
-        _SHARE,
-        offer=EVERY_OFFER,
-        same_model=True,
-        used=_shares,
-    ),
-    Workload(
-        "a MIG partition, 90 % in use",
-        1000,
-        400,
-        10,
-        _PARTITION,
-        offer=("partitions",),
-        same_model=True,
-        used=_partitions,
-    ),
-    Workload("a card, empty", 500, 600, 1, _CARD),
-    Workload("any card (no selector), empty", 500, 600, 1, _ANY_CARD),
-    Workload("a card, empty, default client limits", 1000, 600, 1, _CARD, default_limits=True),
-    Workload("a card, in gangs of 8, empty", 1000, 600, 5, _CARD, gang=8),
-    Workload("a card, empty", 5000, 800, 5, _CARD),
-    Workload("a card, 90 % in use", 5000, 800, 5, _CARD, used=_cards),
-    Workload(
-        "a share of a card of any kind, 90 % in use",
-        5000,
-        800,
-        5,
-        _SHARE,
-        offer=EVERY_OFFER,
-        same_model=True,
-        used=_shares,
-    ),
-    Workload(
-        "a MIG partition, 90 % in use",
-        5000,
-        800,
-        5,
-        _PARTITION,
-        offer=("partitions",),
-        same_model=True,
-        used=_partitions,
-    ),
-    Workload("any card (no selector), empty", 5000, 800, 1, _ANY_CARD),
-    Workload("a card, in gangs of 8, empty", 5000, 800, 5, _CARD, gang=8),
+    _SHARE_OF_ANY_KIND,
+    _MIG,
+    replace(_EMPTY, nodes=500, times_peer=1),
+    _NO_SELECTOR,
+    replace(_EMPTY, name="a card, empty, default client limits", times_peer=1, default_limits=True),
+    _GANGS,
+    *(replace(one, nodes=5000, pods=800, times_peer=5) for one in (_EMPTY, _FULL, _SHARE_OF_ANY_KIND, _MIG)),
+    replace(_NO_SELECTOR, nodes=5000, pods=800),
+    replace(_GANGS, nodes=5000, pods=800),
 )
 """Every pod has a claim from a template. A card "of any kind" is published whole, as a share and in partitions, as
 by default. The workload without a selector has the shape of Kubernetes' own benchmark, scheduler_perf. kube-scheduler
