@@ -15,7 +15,22 @@ from driver.model import Device, Want
 from driver.parameters import PlacementPolicy
 from tests.unit.controller.allocation.small_fleets import claim, device, want
 from tests.unit.controller.gangs.cases import CPU, GangCase, Host, gang, standing
-from tests.unit.controller.gangs.exhaustive import Asking, Node, Problem, Way, best, enough, fits, keeps, task_of, tiers
+from tests.unit.controller.gangs.exhaustive import (
+    Asking,
+    Assignment,
+    Kept,
+    Node,
+    Problem,
+    Way,
+    best,
+    best_tier,
+    enough,
+    fits,
+    keeps,
+    required,
+    task_of,
+    tiers,
+)
 
 IB, LEAF = Level("ib", "nodeLabel"), Level("leaf", "nodeLabel")
 PREFERRED_IB, PREFERRED_LEAF = (Level(key, "nodeLabel", required=False) for key in ("ib", "leaf"))
@@ -128,6 +143,39 @@ def needs(cpus: int, *, apart: bool) -> Needs:
         "containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpus)}}}],
     }
     return needs_of({"metadata": {"namespace": "ns", "labels": {"app": "a"}}, "spec": spec})
+
+
+def placed_exactly_if_it_can_be(problem: Problem, seed: int) -> tuple[list[Kept], Assignment] | None:
+    """Check that the gang is placed if trying everything finds a way, in any order, and gives up no level in vain.
+
+    Returns the levels that are kept, and the nodes of the members, if no more than the minimum have a place.
+    """
+    asked = scene(problem)
+    answer = asked.decide()
+    assert asked.decide(Random(seed)) == answer
+    tier = best_tier(problem)
+    if tier is None:
+        assert isinstance(answer, Refusal)
+        assert answer.why.decided
+        return None
+    assert isinstance(answer, GangPlan), answer
+    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
+    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
+    assert enough(problem, assigned), "also: no sub-group is begun in part"
+    assert fits(problem, assigned)
+    assert keeps(problem, required(problem), assigned), "also with members beyond the minimum"
+    if len(at) != max(1, problem.minimum - len(problem.standing)):
+        return None
+    kept = [*tiers(problem)][tier]
+    assert keeps(problem, kept, assigned)
+    return kept, assigned
+
+
+def has_no_way_if_ruled_out(problem: Problem) -> None:
+    """Check that what is ruled out without a search cannot be placed."""
+    answer = scene(problem).decide(budget=0)
+    if isinstance(answer, Refusal) and answer.why.decided:
+        assert best_tier(problem) is None
 
 
 @given(problems(), st.integers(0, 100))

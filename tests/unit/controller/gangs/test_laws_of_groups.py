@@ -3,13 +3,11 @@ and members that take one device or another."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, Level
-from controller.refusal import Refusal
+from controller.gangs import Level
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
     Assignment,
@@ -17,15 +15,10 @@ from tests.unit.controller.gangs.exhaustive import (
     Problem,
     Stood,
     Way,
-    best_tier,
-    enough,
-    fits,
     keeps,
     levels_of,
-    required,
-    tiers,
 )
-from tests.unit.controller.gangs.test_laws import scene
+from tests.unit.controller.gangs.test_laws import has_no_way_if_ruled_out, placed_exactly_if_it_can_be
 
 nodes = st.builds(
     lambda ib, leaf, cards, used, cpus, others: Node(ib, leaf, cards, min(used, cards), cpus, others),
@@ -90,26 +83,9 @@ def problems(draw: st.DrawFn) -> Problem:
 def test_a_gang_with_groups_is_placed_exactly_if_it_can_be_and_gives_up_no_level_in_vain(
     problem: Problem, seed: int
 ) -> None:
-    asked = scene(problem)
-    answer = asked.decide()
-    assert asked.decide(Random(seed)) == answer
-    tier = best_tier(problem)
-    if tier is None:
-        assert isinstance(answer, Refusal)
-        assert answer.why.decided
-        return
-    assert isinstance(answer, GangPlan), answer
-    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
-    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
-    assert enough(problem, assigned)
-    assert fits(problem, assigned)
-    assert keeps(problem, required(problem), assigned), "also with members beyond the minimum"
-    if len(at) == max(1, problem.minimum - len(problem.standing)):
-        assert keeps(problem, [*tiers(problem)][tier], assigned)
+    placed_exactly_if_it_can_be(problem, seed)
 
 
 @given(problems())
 def test_what_is_ruled_out_without_a_search_has_no_way(problem: Problem) -> None:
-    answer = scene(problem).decide(budget=0)
-    if isinstance(answer, Refusal) and answer.why.decided:
-        assert best_tier(problem) is None
+    has_no_way_if_ruled_out(problem)

@@ -1,14 +1,12 @@
 """Against trying everything: members without devices, beside domains of devices."""
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, Level
-from controller.refusal import Refusal
+from controller.gangs import Level
 from tests.unit.controller.gangs.cases import attribute
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
@@ -17,16 +15,11 @@ from tests.unit.controller.gangs.exhaustive import (
     Problem,
     Stood,
     Way,
-    best_tier,
-    enough,
-    fits,
     keeps,
     levels_of,
-    required,
-    tiers,
     ways,
 )
-from tests.unit.controller.gangs.test_laws import scene
+from tests.unit.controller.gangs.test_laws import has_no_way_if_ruled_out, placed_exactly_if_it_can_be
 
 nodes = st.builds(
     Node,
@@ -85,29 +78,13 @@ def two_of_three_without_devices(*, required: bool) -> Problem:
 @example(two_of_three_without_devices(required=True), 0)
 @example(two_of_three_without_devices(required=False), 0)
 def test_only_members_with_devices_are_kept_in_domains_of_devices(problem: Problem, seed: int) -> None:
-    asked = scene(problem)
-    answer = asked.decide()
-    assert asked.decide(Random(seed)) == answer
-    tier = best_tier(problem)
-    if tier is None:
-        assert isinstance(answer, Refusal)
-        assert answer.why.decided
+    if (found := placed_exactly_if_it_can_be(problem, seed)) is None:
         return
-    assert isinstance(answer, GangPlan), answer
-    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
-    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
-    assert enough(problem, assigned)
-    assert fits(problem, assigned)
-    assert keeps(problem, required(problem), assigned), "also with members beyond the minimum"
-    if len(at) == max(1, problem.minimum - len(problem.standing)):
-        kept = [*tiers(problem)][tier]
-        assert keeps(problem, kept, assigned)
-        if any(keeps(problem, kept, one, inside=True) for one in ways(problem)):
-            assert keeps(problem, kept, assigned, inside=True), "they can all be inside"
+    kept, assigned = found
+    if any(keeps(problem, kept, one, inside=True) for one in ways(problem)):
+        assert keeps(problem, kept, assigned, inside=True), "they can all be inside"
 
 
 @given(problems())
 def test_what_is_ruled_out_without_a_search_has_no_way_either(problem: Problem) -> None:
-    answer = scene(problem).decide(budget=0)
-    if isinstance(answer, Refusal) and answer.why.decided:
-        assert best_tier(problem) is None
+    has_no_way_if_ruled_out(problem)

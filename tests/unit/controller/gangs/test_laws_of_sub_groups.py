@@ -1,14 +1,12 @@
 """Against trying everything: sub-groups, each of which is whole or has not begun."""
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import GangPlan, Level, SubGroup, SubGroups
-from controller.refusal import Refusal
+from controller.gangs import Level, SubGroup, SubGroups
 from tests.unit.controller.gangs.cases import attribute
 from tests.unit.controller.gangs.exhaustive import (
     Asking,
@@ -17,15 +15,10 @@ from tests.unit.controller.gangs.exhaustive import (
     Problem,
     Stood,
     Way,
-    best_tier,
-    enough,
-    fits,
     keeps,
     levels_of,
-    required,
-    tiers,
 )
-from tests.unit.controller.gangs.test_laws import scene
+from tests.unit.controller.gangs.test_laws import has_no_way_if_ruled_out, placed_exactly_if_it_can_be
 
 nodes = st.builds(
     Node,
@@ -96,26 +89,9 @@ def problems(draw: st.DrawFn) -> Problem:
 
 @given(problems(), st.integers(0, 100))
 def test_a_gang_is_placed_exactly_if_enough_sub_groups_can_be_whole(problem: Problem, seed: int) -> None:
-    asked = scene(problem)
-    answer = asked.decide()
-    assert asked.decide(Random(seed)) == answer
-    tier = best_tier(problem)
-    if tier is None:
-        assert isinstance(answer, Refusal)
-        assert answer.why.decided
-        return
-    assert isinstance(answer, GangPlan), answer
-    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
-    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
-    assert enough(problem, assigned), "no sub-group is begun in part"
-    assert fits(problem, assigned)
-    assert keeps(problem, required(problem), assigned), "also with members beyond the minimum"
-    if len(at) == max(1, problem.minimum - len(problem.standing)):
-        assert keeps(problem, [*tiers(problem)][tier], assigned)
+    placed_exactly_if_it_can_be(problem, seed)
 
 
 @given(problems())
 def test_what_is_ruled_out_without_a_search_cannot_be_whole(problem: Problem) -> None:
-    answer = scene(problem).decide(budget=0)
-    if isinstance(answer, Refusal) and answer.why.decided:
-        assert best_tier(problem) is None
+    has_no_way_if_ruled_out(problem)

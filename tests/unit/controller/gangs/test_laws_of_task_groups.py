@@ -1,15 +1,13 @@
 """Against trying everything: levels that keep some tasks of a gang together, each group for itself."""
 
 from dataclasses import replace
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.gangs import GangPlan, Level
-from controller.refusal import Refusal
-from tests.unit.controller.gangs.exhaustive import Problem, best_tier, enough, fits, keeps, levels_of, required, tiers
-from tests.unit.controller.gangs.test_laws import scene
+from tests.unit.controller.gangs.exhaustive import Problem, keeps, levels_of
+from tests.unit.controller.gangs.test_laws import has_no_way_if_ruled_out, placed_exactly_if_it_can_be, scene
 from tests.unit.controller.gangs.test_laws_of_groups import problems
 
 BOTH, APART = frozenset({("even", "a"), ("odd", "a")}), frozenset({("even", "a"), ("odd", "b")})
@@ -32,29 +30,12 @@ def by_task(draw: st.DrawFn) -> Problem:
 
 @given(by_task(), st.integers(0, 100))
 def test_each_group_of_tasks_is_in_one_domain_of_its_level(problem: Problem, seed: int) -> None:
-    asked = scene(problem)
-    answer = asked.decide()
-    assert asked.decide(Random(seed)) == answer
-    tier = best_tier(problem)
-    if tier is None:
-        assert isinstance(answer, Refusal)
-        assert answer.why.decided
-        return
-    assert isinstance(answer, GangPlan), answer
-    at = {placement.pod: int(placement.node[1:]) for placement in answer.placements}
-    assigned = tuple(at.get(f"ns/w{number}") for number in range(len(problem.members)))
-    assert enough(problem, assigned)
-    assert fits(problem, assigned)
-    assert keeps(problem, required(problem), assigned), "also with members beyond the minimum"
-    if len(at) == max(1, problem.minimum - len(problem.standing)):
-        assert keeps(problem, [*tiers(problem)][tier], assigned)
+    placed_exactly_if_it_can_be(problem, seed)
 
 
 @given(by_task())
 def test_what_is_ruled_out_without_a_search_has_no_way(problem: Problem) -> None:
-    answer = scene(problem).decide(budget=0)
-    if isinstance(answer, Refusal) and answer.why.decided:
-        assert best_tier(problem) is None
+    has_no_way_if_ruled_out(problem)
 
 
 @given(problems(), st.sampled_from(["ib", "leaf"]))
