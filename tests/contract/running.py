@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from driver.kube.api import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
+from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.kube.client import KubeClient
 from testclusters.commands import start_process
 from testclusters.controlplane import ControlPlane
@@ -32,6 +32,20 @@ def running(
     """
     with installed(nodes, {"volcanoTiers": tiers}, cards, flags) as (plane, api), running_controller(plane):
         yield plane, api
+
+
+def with_gates(gates: str) -> Mapping[str, Sequence[str]]:
+    """The flags of programs with these feature gates, where the API server also serves what is off by default."""
+    gate = f"--feature-gates={gates}"
+    served = [gate, "--runtime-config=api/alpha=true,api/beta=true"]
+    return {"kube-apiserver": served, "kube-controller-manager": [gate], "kube-scheduler": [gate]}
+
+
+def template_of_two(api: Api) -> None:
+    """Create the claim template "two" for two cards of one node."""
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "count": 2}}]}}
+    metadata = {"name": "two", "namespace": "default"}
+    api.create(RESOURCE_CLAIM_TEMPLATES, {"metadata": metadata, "spec": {"spec": spec}})
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from driver.kube.api import (
     COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     PODS,
-    RESOURCE_CLAIM_TEMPLATES,
     Api,
     NotFound,
     Object,
@@ -19,14 +18,9 @@ from driver.kube.api import (
 )
 from testclusters.programs import default_kubernetes_version
 from tests.contract.conftest import eventually
-from tests.contract.running import message_of, nodes_of, remove, running, waits_because
+from tests.contract.running import message_of, nodes_of, remove, running, template_of_two, waits_because, with_gates
 
-GATES = "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
-FLAGS = {
-    "kube-apiserver": [GATES, "--runtime-config=api/alpha=true,api/beta=true"],
-    "kube-controller-manager": [GATES],
-    "kube-scheduler": [GATES],
-}
+FLAGS = with_gates("GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +29,7 @@ def api() -> Iterator[Api]:
     if default_kubernetes_version() == "1.36":
         pytest.skip("Kubernetes 1.36 has no CompositePodGroup")
     with running({"a1": {"fabric": "a"}, "b1": {"fabric": "b"}}, {}, flags=FLAGS) as (_, api):
-        spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "count": 2}}]}}
-        metadata = {"name": "two", "namespace": "default"}
-        api.create(RESOURCE_CLAIM_TEMPLATES, {"metadata": metadata, "spec": {"spec": spec}})
+        template_of_two(api)
         yield api
 
 

@@ -17,7 +17,6 @@ from cli.__main__ import main as lode
 from driver.kube.api import (
     POD_GROUPS,
     PODS,
-    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     VOLCANO_POD_GROUPS,
     Api,
@@ -26,14 +25,19 @@ from driver.kube.api import (
 )
 from testclusters.controlplane import ControlPlane
 from tests.contract.conftest import eventually
-from tests.contract.running import SETTINGS, message_of, nodes_of, remove, running, waits, waits_because
+from tests.contract.running import (
+    SETTINGS,
+    message_of,
+    nodes_of,
+    remove,
+    running,
+    template_of_two,
+    waits,
+    waits_because,
+    with_gates,
+)
 
-GATES = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
-FLAGS = {
-    "kube-apiserver": [GATES, "--runtime-config=api/alpha=true,api/beta=true"],
-    "kube-controller-manager": [GATES],
-    "kube-scheduler": [GATES],
-}
+FLAGS = with_gates("GenericWorkload=true,DRAWorkloadResourceClaims=true")
 DOCS = Path(__file__).parent.parent.parent / "docs" / "simulate.md"
 CLAIM = {"name": "cards", "resourceClaimTemplateName": "two"}
 
@@ -43,9 +47,7 @@ def cluster() -> Iterator[tuple[ControlPlane, Api]]:
     """A cluster with PodGroups, and a node of four cards in each of two fabrics."""
     nodes = {"a1": {"fabric": "a"}, "b1": {"fabric": "b"}}
     with running(nodes, {"1": {"nodeLabel": "fabric"}}, flags=FLAGS) as cluster:
-        spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.lode.dev", "count": 2}}]}}
-        template = {"metadata": {"name": "two", "namespace": "default"}, "spec": {"spec": spec}}
-        cluster[1].create(RESOURCE_CLAIM_TEMPLATES, template)
+        template_of_two(cluster[1])
         yield cluster
 
 
