@@ -193,17 +193,9 @@ class UnitBounds:
             for shape, wanted in self.wanted.items()
             if self.most_units(shape, for_shape := _nodes_for(shape, inside, wider)) < wanted
         ]
-        if len(lacking) == 1:
-            ((shape, for_shape),) = lacking
-            if shape in self._named:
-                counted = Counter([self._limit(shape, node) for node in for_shape])
-            else:
-                of_shape = self._limits[shape]
-                counted = Counter([of_shape[node] for node in for_shape])
-        else:
-            # Several shapes of members may lack the same on one node.
-            every = {(self._limit(shape, node), node) for shape, for_shape in lacking for node in for_shape}
-            counted = Counter([limit for limit, _ in every])
+        every = [(self._limit(shape, node), node) for shape, for_shape in lacking for node in for_shape]
+        # Several shapes of members may lack the same on one node.
+        counted = Counter([limit for limit, _ in (set(every) if len(lacking) > 1 else every)])
         ordered = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
         return ", ".join(f"{limit} on {_nodes_text(count)}" for limit, count in ordered[:_MOST_LIMITS])
 

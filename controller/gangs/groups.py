@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from controller.gangs.gang import Level
 from controller.gangs.jobsets import PART, JobSets, can_join, size_of
-from controller.gangs.nested import NestedGang, NestedGroups, nested_levels
+from controller.gangs.nested import IN_A_CLAIM, NestedGang, NestedGroups, nested_levels
 from controller.gangs.terms import Group, Source, SubGroupPolicy, group_id
 from driver.errors import Fault
 from driver.kube.api import (
@@ -209,11 +209,8 @@ def stateful_set_from(obj: Json) -> tuple[str, Workload]:
 
 Tiers = Mapping[str, Level]
 """Levels of Volcano's tiers, by number or name of the tier (setting ``controller.volcanoTiers``)."""
-
-
 _MOST_NAMED: Final = 3
 """Most groups that a message names."""
-_IN_A_CLAIM: Final = "ask for topology in the PlacementConfig of a claim"
 
 
 class TierName(Protocol):
@@ -376,10 +373,10 @@ def _levels_of_groups(spec: Json) -> tuple[Sequence[Level], Fault | None]:
         chains[text(one["name"])].append((f"PodClique {text(one['name'])}", _packed(one)))
     if again:
         message = f"{first_of(sorted(again), _MOST_NAMED)}: in more than one of them, which is not supported"
-        return (), Fault("spec.topologyConstraintGroupConfigs", f"{message}; {_IN_A_CLAIM}")
+        return (), Fault("spec.topologyConstraintGroupConfigs", f"{message}; {IN_A_CLAIM}")
     levels = nested_levels(chains)
     if isinstance(levels, str):
-        return (), Fault("spec.topologyConstraint", f"{levels}; {_IN_A_CLAIM}")
+        return (), Fault("spec.topologyConstraint", f"{levels}; {IN_A_CLAIM}")
     return levels, None
 
 

@@ -31,7 +31,8 @@ MOST_GROUPS: Final = 256
 """Most groups of one tree. Each change of one is a change for all members."""
 _MOST_NAMED: Final = 3
 _KINDS: Final = {Source.POD_GROUP: "PodGroup", Source.COMPOSITE: "CompositePodGroup"}
-_IN_A_CLAIM: Final = "ask for topology in the PlacementConfig of a claim"
+IN_A_CLAIM: Final = "ask for topology in the PlacementConfig of a claim"
+"""The remedy for levels of groups that cannot be met."""
 
 _Key = tuple[Source, str]
 _Chain = Sequence[tuple[str, Sequence[Level]]]
@@ -178,7 +179,7 @@ class NestedGroups:
         if isinstance(levels, tuple):
             return replace(found, levels=levels or None)
         field = f"{_named((Source.COMPOSITE, root))}: spec.schedulingConstraints.topology"
-        remedy = f"let it ask for the widest of them, too, or {_IN_A_CLAIM}"
+        remedy = f"let it ask for the widest of them, too, or {IN_A_CLAIM}"
         return replace(found, level_faults=(Fault(field, f"{levels}; {remedy}"),))
 
     def _quorum(self, one: _Key, around: _Chain, chains: dict[str, _Chain]) -> Quorum:

@@ -142,7 +142,7 @@ class ClaimStorage:
         if may_lose == "nothing":
             self._save_actions(checkpoint.to_undo, ends)
         data = self._encoder.encode(checkpoint)
-        # Until the next prepare; nothing may come after an end.
+        # The next prepare removes the file of before. After an end, none may come.
         self._files.write(self.checkpoint_path, data, may_lose, free_later=not ends, may_use_reserve=ends)
         self._last = data, checkpoint
 
