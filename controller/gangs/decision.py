@@ -215,6 +215,8 @@ class _ByValues:
                 best = answer if best is None or answer.rank < best.rank else best
             elif not answer.why.decided:
                 undecided.append(rules)
+        # Each had a share of the steps only. With all that is left one may do after all: else a gang would wait for a
+        # change in a cluster that has its place.
         for rules in undecided if best is None else ():
             answer = self._decide(rules)
             if isinstance(answer, FoundPlaces):

@@ -125,6 +125,7 @@ class ValueSpace:
             for rules, capacities in self._counted(constraints)
             if capacities.largest(self._depth) + capacities.anywhere >= self._needed
         ]
+        # Sets that fit everywhere are worth most to later gangs: the rare one that does is taken.
         return sorted(enough, key=lambda one: (one[1].units, _sort_key(one[0])))
 
     def closest(self, constraints: Sequence[ValueConstraint]) -> MemberRules:
@@ -199,6 +200,7 @@ class ValueSpace:
                 if (values := classes[of_class][at]) is not None:
                     on_nodes[values] = None
                     for value, devices in values.devices.items():
+                        # Two free devices of a rail are at most two units on that rail, whatever else is free.
                         units[value] += min(bound, devices) * count
             for value, most in units.items():
                 members[value] += min(most, wanted) * len(shape.pods)

@@ -79,6 +79,8 @@ def first_plan(
 
     None if there is no reach for some of them.
     """
+    # Reaches multiply: of four claims that do not belong together, four of each are 256 tries. The first of each are
+    # those of most nodes, so what is not tried are the narrow ones.
     most = None if len(shared) == 1 else max(1, int(_MOST_TRIES ** (1 / len(shared))))
 
     def with_reaches(chosen: tuple[Reach, ...]) -> GangPlan | Refusal[TriedDomains] | None:
@@ -87,6 +89,7 @@ def first_plan(
             return _completed(answer, gang, chosen) if isinstance(answer, GangPlan) else answer
         first = None
         for reach in _reaches(shared[len(chosen)], cluster)[:most]:
+            # In use before the next claims look for theirs: else two claims would be promised one device.
             with cluster.what_if() as trial:
                 for uid, allocation in reach.allocations.items():
                     trial.use(uid, allocation)
@@ -112,6 +115,8 @@ def _reaches(shared: FarClaims, cluster: Cluster) -> Sequence[Reach]:
             chosen_on.setdefault(held, (fitting, {}))[1][name] = None
     found = []
     for allocations, at in chosen_on.values():
+        # kube-scheduler chooses again on the node of the member that it binds first, and would get another device on
+        # nodes that merely reach this one. Only an allocation that is written here holds for all of them.
         if shared.chosen_here:
             selectors = [allocation.nodes for allocation in allocations if allocation.nodes]
             at = nodes.selected(selectors)

@@ -125,6 +125,8 @@ class Capacities:
                 in_domain = [0] * len(domains.paths)
                 for number, count in zip(domains.of_smallest, units, strict=True):
                     in_domain[number] += count
+                # Cut off shape by shape, not at the end: places for eight leaders are one member if there is one leader
+                # to place, and make up for no place that a worker lacks.
                 found = [most + min(count, wanted) * members for most, count in zip(found, in_domain, strict=True)]
             self._at[depth] = found
         return found
@@ -242,12 +244,14 @@ class ValueCounts:
                 continue
             _, classes = self.classes(shape, self._without.domain_nodes)
             units = [[0] * len(self._domains) for _ in every]
+            # By class, so that the innermost loop meets only the rules that fit there: mostly a few of a thousand.
             fits = [
                 [(units[number], most) for number, rules in enumerate(every) if (most := self._fits(rules, one))]
                 for one in classes
             ]
             for (domain, bound, of_class), count in self.cells(shape).items():
                 for in_domains, most in fits[of_class]:
+                    # Without ``min``: no other line of a decision runs so often.
                     in_domains[domain] += (most if most < bound else bound) * count
             for number, in_domains in enumerate(units):
                 of_shapes[number].append((wanted, len(shape.pods), in_domains))
@@ -290,6 +294,8 @@ class ValueCounts:
 
     def most_distinct(self, domain_nodes: DomainNodes, inside: Sequence[int], rules: MemberRules) -> int:
         """Most members on the nodes for which there are values: each value is of one unit."""
+        # Values are counted once for all shapes, since shapes compete for them; so the largest unit of all has to stand
+        # for each value, and the bound is too high where units differ in size. It may be: it may not be too low.
         most = sum([len(unit.members) for unit in self._units])
         for attribute, taken in rules.distinct:
             free, least, members = set[str](), 0, 0
