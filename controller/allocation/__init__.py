@@ -45,12 +45,11 @@ filters         the selectors of a class and a request, compiled once
 metering        limits on the evaluation of selectors in a turn
 """
 
-from controller.allocation.devices.card_parts import CARD, Card
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
 from controller.allocation.devices.usage import UseChange
 from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
-from controller.allocation.ledger import DeviceLedger
+from controller.allocation.ledger import CARD, Card, DeviceLedger
 from controller.allocation.metering import OutOfSteps, TurnEnded
 from controller.allocation.nodefit.closer import ChosenCards, Obstructed
 from controller.allocation.nodefit.counts import NodeDeviceCounts, NodeValues

@@ -33,15 +33,20 @@ An example
     ``tests/unit/controller/allocation/test_ledger.py`` plays this. If two programs allocate, more may be in use than
     there is: counters are below 0 then, and ``conflicting_claims`` names the claims.
 
+How much of a card that is
+    So that devices of all kinds can be added up, each use is a part of a card, too (``card_parts``). In the example,
+    half-0 is half a card, and 10 Gi of share are a quarter.
+
 Trials
     A change on trial is undone in reverse order. Then everything is as before, versions included, so that what was
     learnt before is still known, and what was learnt meanwhile is not (``tests/unit/controller/test_cluster.py``).
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from controller.allocation.devices.card_parts import Card, card_of, card_parts
 from controller.allocation.devices.device_index import DeviceIndex, Versions
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import PoolDevice, PoolKey, PublishedPool
@@ -49,6 +54,18 @@ from controller.allocation.devices.usage import DeviceUse, Usage, UsageChanges, 
 from controller.allocation.rules import untolerated
 from driver.model import Allocation, Claim, Device, DeviceId, NodeScope, Result, Slice, Taint, TaintRule, Toleration
 from driver.names import Names
+
+CARD: Final = 5_040_000
+"""A whole card. Sevenths, eighths, ninths and hundredths of a card are whole numbers, so that parts add up exactly."""
+Card = tuple[PoolKey, int | str]
+"""Devices that draw on the same counters are one card, and so is a device without counters."""
+_SHARED: Final = ("memory", "cores")
+"""Capacities of a shareable device that tell how much of its card a share takes."""
+_SLOTS: Final = ("slots",)
+_SIZES: Final = ("memory-slice", "aicore")
+"""Counters that tell how large a partition is, if its card has them: a MIG partition has memory slices, each a counter
+of its own, and a vNPU has cores."""
+_NUMBER: Final = re.compile(r"-\d+$")
 
 
 class DeviceLedger:
@@ -173,8 +190,8 @@ class DeviceLedger:
         found: dict[Card, int] = {}
         for result in consuming(allocation):
             device = self.index.device(result.device)
-            card = card_of(device, result)
-            found[card] = found.get(card, 0) + card_parts(device, result)
+            card = _card_of(device, result)
+            found[card] = found.get(card, 0) + _card_part(device, result)
         return found
 
     def has_only_shares(self, device: DeviceId) -> bool:
@@ -218,7 +235,7 @@ class DeviceLedger:
     def published_and_part(self, result: Result) -> tuple[Device | None, int]:
         """The device of a result as it is published, and how much of its card it takes, in parts of ``CARD``."""
         found = self.index.device(result.device)
-        return (found.spec if found else None), card_parts(found, result)
+        return (found.spec if found else None), _card_part(found, result)
 
     def published_pools(self, driver: str) -> Sequence[PublishedPool]:
         """All pools of the driver as they are now, for other threads."""
@@ -262,3 +279,60 @@ def _drawing_on(device: PoolDevice, index: int) -> Iterable[str]:
         other = pool.devices[number]
         if any(drawn and at == index for at, drawn in other.draws):
             yield from other.use.holders
+
+
+def _card_of(device: PoolDevice | None, result: Result) -> Card:
+    """The card of an allocated device."""
+    name = result.device
+    group = NO_GROUP if device is None else device.pool.layout.groups[device.index]
+    return (name.driver, name.pool), name.device if group == NO_GROUP else group
+
+
+def _card_part(device: PoolDevice | None, result: Result) -> int:
+    """The part of a card that the result takes: of ``CARD``, rounded to the nearest number.
+
+    A share takes the larger one of its parts of memory and cores, or if it has neither, as of a device plugin that says
+    nothing of memory, its part of the slots; a partition, its part of the memory slices (MIG) or cores (vNPU), or of a
+    card that has neither, the largest of its parts of the counters. Any other device is a whole card. One that no slice
+    publishes any more is taken for one, too.
+    """
+    if device is None:
+        return CARD
+    if result.share_id:
+        amounts = _consumed(device, result, _SHARED) or _consumed(device, result, _SLOTS)
+    else:
+        amounts = _drawn(device)
+    parts = [_part(amount, total) for amount, total in amounts if amount > 0]
+    return max(parts) if parts else CARD
+
+
+def _drawn(device: PoolDevice) -> list[tuple[int, int]]:
+    """How much the partition draws of each counter of its card, and how much there is; of its size alone, if it can.
+
+    Counters that differ by a number at the end, as slices of memory do, are one.
+    """
+    pool, drawn, total = device.pool, dict[str, int](), dict[str, int]()
+    sets = {pool.counters[index].counter_set for index, _ in device.draws}
+    for index, counter in enumerate(pool.counters):
+        if counter.counter_set in sets:
+            name = _NUMBER.sub("", counter.counter)
+            total[name] = total.get(name, 0) + pool.total[index]
+    for index, amount in device.draws:
+        name = _NUMBER.sub("", pool.counters[index].counter)
+        drawn[name] = drawn.get(name, 0) + amount
+    names = [name for name in _SIZES if drawn.get(name)][:1] or [*drawn]
+    return [(drawn[name], total[name]) for name in names]
+
+
+def _consumed(device: PoolDevice, result: Result, names: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Of these capacities that the share takes something of, how much, and how much the device has."""
+    capacity = device.spec.capacity
+    return [
+        (amount.nanos, capacity[name].value.nanos)
+        for name, amount in result.consumed.items()
+        if name.rpartition("/")[2] in names and name in capacity and amount.nanos > 0
+    ]
+
+
+def _part(amount: int, total: int) -> int:
+    return CARD if amount >= total else (2 * amount * CARD + total) // (2 * total)
