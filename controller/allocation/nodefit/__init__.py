@@ -8,7 +8,6 @@ shortages         the reasons why a node does not fit, by device, with what it h
 | likeness        keys that are equal for nodes with the same answer
 candidates        the eligible devices of a node, looked at one by one
 device_order      the order in which devices of one node are tried
-linked            the free cards of a request as closest compares them, by their attributes
-closest           the set of cards that are closest to one another, where pairs differ in their links
+closest           the set of free cards that are closest to one another, where pairs differ in their links
 | partition_cost  the partitions that are lost if one is used
 """

@@ -6,8 +6,7 @@ from typing import Final
 
 from controller.allocation.devices.columns import Columns
 from controller.allocation.nodefit.candidates import NodeCandidates, consumption_of, obstacle
-from controller.allocation.nodefit.closest import nearness
-from controller.allocation.nodefit.linked import linked
+from controller.allocation.nodefit.closest import linked, nearness
 from controller.allocation.preferences import ranks_of
 from controller.allocation.reasons import Cause
 from controller.allocation.requests import RequestChoice

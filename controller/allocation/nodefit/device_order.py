@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.nodefit.linked import linked, value_of
+from controller.allocation.nodefit.closest import linked, value_of
 from controller.allocation.nodefit.partition_cost import PartitionCosts, PoolCards, is_partition
 from controller.allocation.preferences import Preference, load, ranks_of
 from controller.allocation.requests import RequestChoice

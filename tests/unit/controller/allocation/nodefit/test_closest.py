@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import Fleet
 from controller.allocation.nodefit import closest as module
-from controller.allocation.nodefit.closest import STEP_LIMIT, Cards, closest
-from controller.allocation.nodefit.linked import MOST_CARDS, links_in
+from controller.allocation.nodefit.closest import MOST_CARDS, STEP_LIMIT, Cards, closest, links_in
 from controller.allocation.preferences import ranks_of
 from controller.placement import Placed, place
 from driver.model import AttributeValue, Constraint, Device, DeviceClass, Slice
