@@ -20,7 +20,7 @@ from benchmarks.allocation.hardware import CPU_DRIVER, DRIVER, NIC_DRIVER
 from benchmarks.profiling import profiled
 from controller.allocation import Fleet
 from controller.allocation.devices.device_index import DeviceIndex
-from controller.allocation.filters import CompiledSelectors
+from controller.allocation.selectors import CompiledSelectors
 from controller.placement import Placed, place
 from driver.model import Claim, ClaimSpec, DeviceClass, Request, Slice, Want
 from driver.names import Names

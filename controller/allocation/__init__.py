@@ -28,7 +28,7 @@ Why it is fast
 
 What it may cost
     The author of a claim decides how expensive its selectors are. ``costs`` counts their steps before anything else is
-    asked, and refuses the claim if they are too many. The work is spread over turns (``metering``).
+    asked, and refuses the claim if they are too many. The work is spread over turns (``selectors``).
 
 fleet           allocates devices of the cluster to claims
 ledger          all devices of the cluster and what is in use of them, kept up to date by events
@@ -39,18 +39,15 @@ reasons         the reasons why a node does not take a pod, as values
 devices         indexes of devices and their use
 | requests      the requests of claims, compiled
 podvalues       values of an attribute over all devices of a pod
-filters         the selectors of a class and a request, compiled once
 | preferences   what a request prefers among sufficient devices and nodes
-| rules         the API's rules for one device: capacity, taints, constraints
-metering        limits on the evaluation of selectors in a turn
+| selectors     the selectors of a class and a request, compiled once, and the limits on their work
+rules           the API's rules for one device: capacity, taints, constraints
 """
 
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
 from controller.allocation.devices.usage import UseChange
-from controller.allocation.filters import Drivers
 from controller.allocation.fleet import Fleet
 from controller.allocation.ledger import CARD, Card, DeviceLedger
-from controller.allocation.metering import OutOfSteps, TurnEnded
 from controller.allocation.nodefit.closer import ChosenCards, Obstructed
 from controller.allocation.nodefit.counts import NodeDeviceCounts, NodeValues
 from controller.allocation.nodefit.likeness import DevicePosition
@@ -59,6 +56,7 @@ from controller.allocation.podvalues import PodValues
 from controller.allocation.reasons import Exclusion, NodeReasons, Shortage
 from controller.allocation.requests import CompiledRequest
 from controller.allocation.rules import Values, small_amounts
+from controller.allocation.selectors import Drivers, OutOfSteps, TurnEnded
 
 __all__ = [
     "CARD",

@@ -1,6 +1,6 @@
 """Counts the steps of claims' selectors on the devices of the fleet, and refuses claims with too many.
 
-`metering` has the limits. The steps follow from the claims, their classes and the devices alone. So a refusal is
+`selectors` has the limits. The steps follow from the claims, their classes and the devices alone. So a refusal is
 remembered until one of them changes.
 """
 
@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from controller.allocation.devices.device_index import DeviceIndex
-from controller.allocation.filters import CompiledSelectors, Filter
-from controller.allocation.metering import (
+from controller.allocation.selectors import (
     CLAIM_STEPS,
     DEVICE_STEPS,
     FILTER_STEPS,
     POD_STEPS,
     STEPS_OF_EACH_DEVICE,
+    CompiledSelectors,
+    Filter,
     Meter,
     OutOfSteps,
     Turn,

@@ -9,9 +9,7 @@ from controller.allocation.devices.columns import NOWHERE, tells
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot
-from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Drivers, Filter
 from controller.allocation.ledger import DeviceLedger
-from controller.allocation.metering import Turn
 from controller.allocation.nodefit.closer import ChosenCards, chosen_cards
 from controller.allocation.nodefit.counts import (
     NodeDeviceCounts,
@@ -31,6 +29,7 @@ from controller.allocation.requests import CompiledRequest, CompiledRequests
 from controller.allocation.rules import Values, values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
+from controller.allocation.selectors import MOST_CHARACTERS, CompiledSelectors, Drivers, Filter, Turn
 from driver.bounded import BoundedCache, SizedCache
 from driver.cel import SelectorError
 from driver.errors import Fault

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.allocation.metering import TURN_STEPS
+from controller.allocation.selectors import TURN_STEPS
 from controller.autoscaling import Protecting
 from controller.census import FleetCopies, Snapshot
 from controller.election import Deposed

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from controller.allocation import Fleet, NodeReasons
-from controller.allocation.filters import CompiledSelectors
+from controller.allocation.selectors import CompiledSelectors
 from driver.clock import Clock, rfc3339
 from driver.kube.api import DEVICE_CLASSES, DEVICE_TAINT_RULES, RESOURCE_CLAIMS, RESOURCE_SLICES, Api, Object
 from driver.model import Allocation, Slice

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from controller.allocation import Fleet, NodeReasons
-from controller.allocation.filters import CompiledSelectors
+from controller.allocation.selectors import CompiledSelectors
 from controller.placement import Needs, Placement, PodDemand, find_place, needs_of
 from controller.refusal import Refusal
 from controller.state import DEVICE_TAINT_RULES_BETA, DecisionSettings, Decoded, PodView, State

@@ -10,8 +10,7 @@ from typing import Final
 from controller.allocation.devices.columns import Column, Columns
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.filters import MOST_CHARACTERS, Filter, Paths
-from controller.allocation.metering import DEVICE_STEPS, UNLIMITED, Meter
+from controller.allocation.selectors import DEVICE_STEPS, MOST_CHARACTERS, UNLIMITED, Filter, Meter, Paths
 from driver.bounded import BoundedCache, SizedCache
 from driver.cel import BudgetExceeded, CostBudget, DevicePath, DeviceView, Selector, SelectorFault, view
 

@@ -12,10 +12,10 @@ from controller.allocation.devices.columns import NOWHERE, Column, Columns, path
 from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.filters import Filter
 from controller.allocation.nodefit.fit import GreedyFit, Masks, QuickAnswer
 from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, RequestChoice
 from controller.allocation.rules import CapacityRequest, Quantities, value_text
+from controller.allocation.selectors import Filter
 from driver.bounded import BoundedCache
 
 _MOST_KNOWN: Final = 4_096

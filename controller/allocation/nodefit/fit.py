@@ -12,7 +12,6 @@ from controller.allocation.devices.device_index import DeviceIndex, Order
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.node_availability import NodeMemory
 from controller.allocation.devices.pools import NodeSlot, Pool
-from controller.allocation.metering import OutOfSteps
 from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.likeness import fingerprint
 from controller.allocation.nodefit.partition_cost import PartitionCosts
@@ -21,6 +20,7 @@ from controller.allocation.podvalues import PodValues, texts_of
 from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, Criteria, MatchGroup, RequestChoice
 from controller.allocation.search.attempt import Attempt, Candidate, Option, Pick, Task, allocations
 from controller.allocation.search.search import Search, first_fit
+from controller.allocation.selectors import OutOfSteps
 from driver.cel import SelectorFault
 from driver.model import Allocation, Claim
 

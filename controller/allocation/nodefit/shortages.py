@@ -9,12 +9,12 @@ from typing import Final
 from controller.allocation.devices.device_index import DeviceIndex
 from controller.allocation.devices.layout import NO_GROUP, bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.filters import CompiledSelectors, Filter
 from controller.allocation.nodefit.candidates import NodeCandidates, consumption_of, insufficiency, obstacle
 from controller.allocation.reasons import MOST_HOLDERS, By, Cause, Exclusion, NodeReasons, Shortage, exclusions
 from controller.allocation.requests import Demand, RequestChoice
 from controller.allocation.search.attempt import Pick
 from controller.allocation.search.search import Search
+from controller.allocation.selectors import CompiledSelectors, Filter
 from driver.cel import DevicePath
 from driver.limits import bounded
 from driver.model import Claim, Version

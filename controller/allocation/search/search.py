@@ -15,7 +15,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.metering import OutOfSteps
 from controller.allocation.podvalues import PodValues
 from controller.allocation.requests import RESULTS_LIMIT, Demand
 from controller.allocation.search.attempt import (
@@ -30,6 +29,7 @@ from controller.allocation.search.attempt import (
 from controller.allocation.search.bounds import Bounds
 from controller.allocation.search.cells import RequestProgress
 from controller.allocation.search.symmetry import Likeness, Symmetry
+from controller.allocation.selectors import OutOfSteps
 from driver.model import Claim
 
 STEP_LIMIT: Final = 1_000

@@ -14,7 +14,7 @@ from cli.decisions.snapshot import snapshot_of
 from cli.objects.checks import check
 from cli.objects.documents import BadInput, Documents, parse
 from cli.shipped import device_classes
-from controller.allocation.filters import CompiledSelectors
+from controller.allocation.selectors import CompiledSelectors
 from driver import nvidia_dra
 from driver.cel import SelectorError, SelectorFault, compile_selector
 from driver.errors import InvalidInput

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, Fleet, TurnEnded
-from controller.allocation.metering import CLAIM_STEPS, DEVICE_STEPS, POD_STEPS, STEPS_OF_EACH_DEVICE, TURN_STEPS
+from controller.allocation.selectors import CLAIM_STEPS, DEVICE_STEPS, POD_STEPS, STEPS_OF_EACH_DEVICE, TURN_STEPS
 from driver.cel import CostBudget, compile_selector, view
 from driver.model import AttributeValue, Claim, DeviceClass, Version
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, names, pool, want

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import Drivers
-from controller.allocation.filters import CompiledSelectors
+from controller.allocation.selectors import CompiledSelectors
 from driver.cel import SelectorFault, compile_selector
 from driver.model import Device
 from tests.recorded_selectors import WITH_COSTS, recorded

@@ -2,7 +2,7 @@
 
 import gc
 
-from controller.allocation.filters import MOST_CHARACTERS, CompiledSelectors, Filter
+from controller.allocation.selectors import MOST_CHARACTERS, CompiledSelectors, Filter
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, pool, want
 
 LONG = 9_000

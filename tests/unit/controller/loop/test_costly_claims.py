@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.allocation.metering import CLAIM_STEPS, DEVICE_STEPS, TURN_STEPS
+from controller.allocation.selectors import CLAIM_STEPS, DEVICE_STEPS, TURN_STEPS
 from driver.kube.api import RESOURCE_CLAIMS, Object
 from tests.unit.controller.loop.world import ControllerWorld
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.allocation.metering import TURN_STEPS
+from controller.allocation.selectors import TURN_STEPS
 from controller.reconcile import decide
 from controller.worker.queue import LEAST_SECONDS, TURN_SECONDS
 from driver.kube.api import NAMESPACES, PODS, RESOURCE_CLAIMS

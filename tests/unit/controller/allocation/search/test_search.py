@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from controller.allocation.devices.layout import PoolBlueprints
 from controller.allocation.devices.pools import Pool
-from controller.allocation.filters import Filter
 from controller.allocation.requests import RESULTS_LIMIT, Criteria, Demand, RequestChoice
 from controller.allocation.rules import CapacityRequest
 from controller.allocation.search.attempt import Attempt, Candidate, Option, Pick, Task, fault_on
 from controller.allocation.search.search import Search
+from controller.allocation.selectors import Filter
 from driver.cel import SelectorFault
 from driver.model import AttributeValue, Claim, ClaimSpec, Constraint, Device, DeviceClass, Request
 from tests.unit.controller.allocation.small_fleets import DRIVER, claim, device, memory, pool, q, want
