@@ -38,10 +38,9 @@ reasons         the reasons why a node does not take a pod, as values
 | search        the search where the first fit is not a solution
 devices         indexes of devices and their use
 | requests      the requests of claims, compiled
-podvalues       values of an attribute over all devices of a pod
-| preferences   what a request prefers among sufficient devices and nodes
+preferences     what a request prefers among sufficient devices and nodes
+| rules         the rules for devices that may be picked: capacity, constraints, values of a pod, taints
 | selectors     the selectors of a class and a request, compiled once, and the limits on their work
-rules           the API's rules for one device: capacity, taints, constraints
 """
 
 from controller.allocation.devices.pools import NodeSlot, PublishedPool
@@ -52,10 +51,9 @@ from controller.allocation.nodefit.closer import ChosenCards, Obstructed
 from controller.allocation.nodefit.counts import NodeDeviceCounts, NodeValues
 from controller.allocation.nodefit.likeness import DevicePosition
 from controller.allocation.nodefit.score import NodeScore
-from controller.allocation.podvalues import PodValues
 from controller.allocation.reasons import Exclusion, NodeReasons, Shortage
 from controller.allocation.requests import CompiledRequest
-from controller.allocation.rules import Values, small_amounts
+from controller.allocation.rules import PodValues, Values, small_amounts
 from controller.allocation.selectors import Drivers, OutOfSteps, TurnEnded
 
 __all__ = [

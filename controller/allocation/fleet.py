@@ -23,10 +23,9 @@ from controller.allocation.nodefit.likeness import DevicePosition, crowding, fin
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.score import UNSCORED, NodeScore, alternatives, node_score
 from controller.allocation.nodefit.shortages import Searched, WhyNot
-from controller.allocation.podvalues import PodValues, texts_of
 from controller.allocation.reasons import NodeReasons
 from controller.allocation.requests import CompiledRequest, CompiledRequests
-from controller.allocation.rules import Values, values_of
+from controller.allocation.rules import PodValues, Values, texts_of, values_of
 from controller.allocation.search.attempt import allocations
 from controller.allocation.search.search import STEP_LIMIT
 from controller.allocation.selectors import MOST_CHARACTERS, CompiledSelectors, Drivers, Filter, Turn

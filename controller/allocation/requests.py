@@ -9,9 +9,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.allocation.podvalues import PodValues
 from controller.allocation.preferences import FIRST_FIT, Preference, Preferences
-from controller.allocation.rules import CapacityRequest, Values, alignments_of
+from controller.allocation.rules import CapacityRequest, PodValues, Values, alignments_of
 from controller.allocation.selectors import MOST_CHARACTERS, CompiledSelectors, Filter
 from driver.bounded import BoundedCache, SizedCache
 from driver.cache_key import cache_key

@@ -16,8 +16,8 @@ from controller.allocation.nodefit.candidates import NodeCandidates
 from controller.allocation.nodefit.likeness import fingerprint
 from controller.allocation.nodefit.partition_cost import PartitionCosts
 from controller.allocation.nodefit.shortages import Searched
-from controller.allocation.podvalues import PodValues, texts_of
 from controller.allocation.requests import RESULTS_LIMIT, CompiledRequest, Criteria, MatchGroup, RequestChoice
+from controller.allocation.rules import PodValues, texts_of
 from controller.allocation.search.attempt import Attempt, Candidate, Option, Pick, Task, allocations
 from controller.allocation.search.search import Search, first_fit
 from controller.allocation.selectors import OutOfSteps

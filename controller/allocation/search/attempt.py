@@ -8,9 +8,16 @@ from typing import Final
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.podvalues import PodValues, PodValuesTrackers
 from controller.allocation.requests import Demand, RequestChoice
-from controller.allocation.rules import ConstraintTracker, Quantities, alignments_of, are_compatible, groups_of
+from controller.allocation.rules import (
+    ConstraintTracker,
+    PodValues,
+    PodValuesTrackers,
+    Quantities,
+    alignments_of,
+    are_compatible,
+    groups_of,
+)
 from driver.cel import SelectorFault
 from driver.model import Allocation, Claim, NodeRequirement, NodeSelector, NodeSelectorTerm, OpaqueConfig, Result
 from driver.wire import only_node

@@ -15,8 +15,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from controller.allocation.devices.pools import PoolDevice
-from controller.allocation.podvalues import PodValues
 from controller.allocation.requests import RESULTS_LIMIT, Demand
+from controller.allocation.rules import PodValues
 from controller.allocation.search.attempt import (
     NO_CAPACITY,
     Attempt,

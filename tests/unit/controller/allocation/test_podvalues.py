@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import CompiledRequest, PodValues
-from controller.allocation.podvalues import PodValuesTrackers
+from controller.allocation.rules import PodValuesTrackers
 from driver.model import Device
 from tests.unit.controller.allocation.small_fleets import DRIVER, NODE, claim, device, fleet, names, pool, want
 
