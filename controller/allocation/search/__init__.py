@@ -14,7 +14,7 @@ How it is answered
 
     1. **Bounds.** Before a level picks anything, the devices, values, counters and capacities that are left are counted
        against all that is still asked for. Too few of anything closes the level (``bounds``). Devices that nothing
-       tells apart are counted as one **cell** (``cells``).
+       tells apart are counted as one **cell** (``symmetry``).
     2. **Symmetry.** Where a device failed, one that is interchangeable with it fails, too, and is skipped. Two devices
        are, for example, if they are at the same position of cards in the same state (``symmetry``).
     3. **Failed states.** What is left after some picks is a state. If the same is left after other picks, up to
@@ -54,8 +54,7 @@ An example
 
 search       depth first, in the order of kube-scheduler's allocator
 bounds       prunes by counting
-cells        open requests and their candidates, counted in cells
-| flow       maximum flow: enough devices for several needs that compete for them
-symmetry     interchangeable devices
+flow         maximum flow: enough devices for several needs that compete for them
+| symmetry   devices that nothing tells apart, tried once, and counted in cells
 attempt      the devices picked so far, what they leave, and undoing picks
 """

@@ -12,24 +12,18 @@ Each test is necessary for a solution and none is sufficient. A search that stop
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from controller.allocation.devices.pools import Pool, PoolDevice
 from controller.allocation.requests import RESULTS_LIMIT, RequestChoice
 from controller.allocation.rules import Quantities, Values
 from controller.allocation.search.attempt import Attempt, Option, Task
-from controller.allocation.search.cells import (
-    Alternative,
-    CandidateCells,
-    CellOffer,
-    Cells,
-    Limit,
-    Need,
-    RequestProgress,
-)
 from controller.allocation.search.flow import SINK, SOURCE, FlowNetwork
-from controller.allocation.search.symmetry import Symmetry
+from controller.allocation.search.symmetry import CandidateCells, CellOffer, Cells, Symmetry
 
+_Limit = tuple[int, int]
+"""A constraint: the number of the claim, and its number in the claim."""
 Restriction = tuple[str, bool, Values | None]
 """An attribute, whether it must be distinct, and the values that it must (distinct: must not) have; None for any."""
 _MOST_ROUNDS: Final = 4
@@ -43,6 +37,15 @@ DemandSizes = Sequence[tuple[frozenset[int], int]]
 
 _MOST_SUMS: Final = 500
 """The most sums computed for one bin. Beyond that, all that is left in the bin counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProgress:
+    """The progress of a request: its option, the position of the next candidate, and the number of devices left."""
+
+    number: int
+    start: int
+    left: int
 
 
 class Bounds:
@@ -76,6 +79,45 @@ class Bounds:
         return self._candidates.cell[device]
 
 
+@dataclass(frozen=True, slots=True)
+class _Alternative:
+    """One choice of a request that is not satisfied yet."""
+
+    choice: RequestChoice
+    wanted: int
+    cells: Cells
+    offer: CellOffer
+
+    @property
+    def possible(self) -> bool:
+        """True if as many devices are available as it wants."""
+        return sum(self.cells.values()) >= self.wanted
+
+
+class _Need:
+    """A request and the alternatives that can still satisfy it.
+
+    Attributes:
+        least: the least number of devices over all alternatives.
+        consuming: whether it uses its devices; admin access does not.
+        limits: the constraints of every alternative.
+        form: a key that is equal for needs of the same number of the same devices, as long as both exist.
+    """
+
+    __slots__ = ("alternatives", "claim", "consuming", "form", "least", "limits")
+
+    def __init__(self, claim: int, alternatives: Sequence[_Alternative]):
+        self.claim = claim
+        self.alternatives = alternatives
+        self.least = min([alternative.wanted for alternative in alternatives])
+        self.consuming = not any(alternative.choice.want.admin_access for alternative in alternatives)
+        common = alternatives[0].choice.constraints
+        for alternative in alternatives[1:]:
+            common = tuple([number for number in common if number in alternative.choice.constraints])
+        self.limits: Sequence[_Limit] = [(claim, number) for number in common]
+        self.form = tuple([(id(alternative.cells), alternative.wanted) for alternative in alternatives])
+
+
 class _Check:
     """One check of the tasks left. The first one may be satisfied in part."""
 
@@ -94,11 +136,11 @@ class _Check:
         self._progress = progress
         self._counts: dict[tuple[int, int], int] = {}
         self._cells: dict[Hashable, Cells] = {}
-        self._allowed: dict[Limit, Values] = {}
+        self._allowed: dict[_Limit, Values] = {}
         self._viable: dict[Hashable, Values] = {}
         self._capacities: dict[tuple[int, ...], int] = {}
 
-    def needs(self) -> Sequence[Need] | None:
+    def needs(self) -> Sequence[_Need] | None:
         """The needs of all tasks, with their available devices; None if one cannot be met."""
         # Fewer allowed values mean fewer devices, which may rule out more values; a few rounds find nearly all of it.
         for _ in range(_MOST_ROUNDS):
@@ -112,16 +154,16 @@ class _Check:
                 break
         return needs
 
-    def _gather(self) -> list[Need] | None:
+    def _gather(self) -> list[_Need] | None:
         totals = Counter(dict(enumerate(self._attempt.counts)))
-        found: list[Need] = []
+        found: list[_Need] = []
         # Every alternative that is possible alone stays, with its least number: the bound must hold for each of them.
         for number, task in enumerate(self._tasks):
             claim = task.demand.claim
             if number:
                 pairs = zip(task.options, self._offers[number], strict=True)
                 alternatives = [
-                    Alternative(option.choice, option.wanted, self._available(claim, option, offer), offer)
+                    _Alternative(option.choice, option.wanted, self._available(claim, option, offer), offer)
                     for option, offer in pairs
                 ]
             else:
@@ -129,14 +171,14 @@ class _Check:
             alternatives = [alternative for alternative in alternatives if alternative.possible]
             if not alternatives:
                 return None
-            need = Need(claim, alternatives)
+            need = _Need(claim, alternatives)
             totals[claim] += need.least
             if totals[claim] > RESULTS_LIMIT:
                 return None
             found.append(need)
         return found
 
-    def _current(self, claim: int) -> Alternative:
+    def _current(self, claim: int) -> _Alternative:
         """The chosen option of the first task."""
         option, start = self._tasks[0].options[self._progress.number], self._progress.start
         restrictions = self._restrictions(claim, option.choice)
@@ -151,12 +193,14 @@ class _Check:
                 ):
                     counts[cell] += 1
             self._cells[key] = counts
-        return Alternative(option.choice, self._progress.left, self._cells[key], self._offers[0][self._progress.number])
+        return _Alternative(
+            option.choice, self._progress.left, self._cells[key], self._offers[0][self._progress.number]
+        )
 
     def _available(self, claim: int, option: Option, offer: CellOffer) -> Cells:
         """The available devices of each cell for the option alone. Equal answers are the same object."""
         restrictions, admin = self._restrictions(claim, option.choice), option.choice.want.admin_access
-        # Identity stands for equality here and in ``Need.form``. That is safe while the objects live, which this check
+        # Identity stands for equality here and in ``_Need.form``. That is safe while the objects live, which this check
         # and the cells keep.
         key = id(offer), restrictions, admin
         if key not in self._cells:
@@ -183,7 +227,7 @@ class _Check:
             for number in choice.constraints
         )
 
-    def _state(self, limit: Limit) -> Values | None:
+    def _state(self, limit: _Limit) -> Values | None:
         found = self._allowed.get(limit)
         return self._attempt.trackers[limit[0]][limit[1]].state if found is None else found
 
@@ -196,21 +240,21 @@ class _Check:
 
     # matchAttribute: values that can satisfy all requests of a constraint
 
-    def _matches(self, needs: Iterable[Need]) -> dict[Limit, list[Need]]:
-        found: dict[Limit, list[Need]] = {}
+    def _matches(self, needs: Iterable[_Need]) -> dict[_Limit, list[_Need]]:
+        found: dict[_Limit, list[_Need]] = {}
         for need in needs:
             for limit in need.limits:
                 if not self._distinct(limit):
                     found.setdefault(limit, []).append(need)
         return found
 
-    def _distinct(self, limit: Limit) -> bool:
+    def _distinct(self, limit: _Limit) -> bool:
         return self._attempt.trackers[limit[0]][limit[1]].distinct
 
-    def _attribute(self, limit: Limit) -> str:
+    def _attribute(self, limit: _Limit) -> str:
         return self._attempt.trackers[limit[0]][limit[1]].attribute
 
-    def _narrow(self, needs: Iterable[Need]) -> bool:
+    def _narrow(self, needs: Iterable[_Need]) -> bool:
         """Keep only values that can satisfy all needs of a constraint; False if no value can."""
         for limit, bound in self._matches(needs).items():
             key = self._form(limit, bound), self._state(limit)
@@ -227,46 +271,46 @@ class _Check:
             self._allowed[limit] = viable
         return True
 
-    def _form(self, limit: Limit, bound: Iterable[Need]) -> Hashable:
+    def _form(self, limit: _Limit, bound: Iterable[_Need]) -> Hashable:
         """A key that is equal for constraints on the same devices in the same way."""
         others = [other for need in bound for other in need.limits if self._distinct(other)]
         return self._attribute(limit), tuple(sorted(need.form for need in bound)), tuple(others)
 
-    def _values(self, need: Need, attribute: str) -> Values:
+    def _values(self, need: _Need, attribute: str) -> Values:
         cells = {cell for alternative in need.alternatives for cell in alternative.cells}
         return Values().union(*(self._candidates.values[cell, attribute] for cell in cells))
 
-    def _satisfies(self, needs: Iterable[Need], attribute: str, value: object, times: int = 1) -> bool:
+    def _satisfies(self, needs: Iterable[_Need], attribute: str, value: object, times: int = 1) -> bool:
         """True if the devices of one value are sufficient for the needs, ``times`` times."""
-        within: list[Need] = []
+        within: list[_Need] = []
         for need in needs:
             restricted = (self._with_value(alternative, attribute, value) for alternative in need.alternatives)
             alternatives = [alternative for alternative in restricted if alternative.possible]
             if not alternatives:
                 return False
-            within.append(Need(need.claim, alternatives))
+            within.append(_Need(need.claim, alternatives))
         # Enough for each is not enough for all: two requests may count the same devices.
         return self._flows([need for need in within if need.consuming], times)
 
-    def _with_value(self, alternative: Alternative, attribute: str, value: object) -> Alternative:
+    def _with_value(self, alternative: _Alternative, attribute: str, value: object) -> _Alternative:
         members = self._candidates.having[attribute].get(value, ())
         cells = {cell: count for cell in members if (count := alternative.cells.get(cell))}
-        return Alternative(alternative.choice, alternative.wanted, cells, alternative.offer)
+        return _Alternative(alternative.choice, alternative.wanted, cells, alternative.offer)
 
     # All at once
 
-    def enough_at_once(self, needs: Sequence[Need]) -> bool:
+    def enough_at_once(self, needs: Sequence[_Need]) -> bool:
         """True if there are devices for all needs, and values for all constraints of the same form."""
         if not self._flows([need for need in needs if need.consuming]):
             return False
-        forms: dict[Hashable, list[Limit]] = {}
+        forms: dict[Hashable, list[_Limit]] = {}
         matches = self._matches(needs)
         for limit, bound in matches.items():
             if all(need.consuming and len(need.limits) == 1 for need in bound):
                 forms.setdefault(self._form(limit, bound), []).append(limit)
         return all(self._values_suffice(similar, matches[similar[0]]) for similar in forms.values() if len(similar) > 1)
 
-    def _values_suffice(self, similar: Sequence[Limit], bound: Sequence[Need]) -> bool:
+    def _values_suffice(self, similar: Sequence[_Limit], bound: Sequence[_Need]) -> bool:
         """True if the values together satisfy all these constraints; each value satisfies some of them alone."""
         missing = len(similar)
         # A device with several values counts for each of them: too many at most, so what fails here cannot succeed.
@@ -279,10 +323,10 @@ class _Check:
                 return True
         return False
 
-    def _flows(self, needs: Sequence[Need], times: int = 1) -> bool:
+    def _flows(self, needs: Sequence[_Need], times: int = 1) -> bool:
         """True if there are devices for all needs at once, with different values where they must be distinct."""
         # Needs for the same devices are one node of the network, which keeps it small.
-        merged: dict[tuple[Hashable, Limit | None], tuple[Need, int]] = {}
+        merged: dict[tuple[Hashable, _Limit | None], tuple[_Need, int]] = {}
         for need in needs:
             # Of several distinctAttribute constraints, the network has one; the others would need another network.
             # Leaving them out lets more flow, never less.
@@ -304,7 +348,7 @@ class _Check:
             network.pipe(("cell", cell), SINK, self._capacity_of(cell, consumes))
         return network.carries(sum(amount for _, amount in merged.values()))
 
-    def _counted(self, merged: Mapping[tuple[Hashable, Limit | None], tuple[Need, int]]) -> bool | None:
+    def _counted(self, merged: Mapping[tuple[Hashable, _Limit | None], tuple[_Need, int]]) -> bool | None:
         """The answer if no two needs compete for a cell; None if they do, or if counting is not sufficient."""
         cells: set[int] = set()
         number = 0
@@ -321,7 +365,7 @@ class _Check:
         # A shareable device is counted once, but may satisfy several needs.
         return True if enough else None if self._candidates.shareable.intersection(cells) else False
 
-    def _connect(self, network: FlowNetwork, need: Hashable, cell: int, limit: Limit | None, amount: int) -> None:
+    def _connect(self, network: FlowNetwork, need: Hashable, cell: int, limit: _Limit | None, amount: int) -> None:
         if limit is None:
             network.pipe(need, ("cell", cell), amount)
             return
@@ -363,9 +407,9 @@ class AmountBounds:
         """Per cell, the draws of its devices: only the measures that all of them draw on."""
         self._bins: dict[tuple[Measure, frozenset[int]], Sequence[Sequence[tuple[Pool, int]]]] = {}
 
-    def suffice(self, needs: Iterable[Need]) -> bool:
+    def suffice(self, needs: Iterable[_Need]) -> bool:
         """True if the needs together may fit into the amounts left."""
-        merged: dict[Hashable, tuple[Need, int]] = {}
+        merged: dict[Hashable, tuple[_Need, int]] = {}
         for need in needs:
             merged[need.form] = need, merged.get(need.form, (need, 0))[1] + need.least
         asked: dict[Measure, list[tuple[frozenset[int], int]]] = {}
@@ -378,7 +422,7 @@ class AmountBounds:
                 )
         return all(self._enough(measure, frozenset(cells[measure]), asked[measure]) for measure in asked)
 
-    def _sizes(self, alternatives: Iterable[Alternative]) -> Sizes:
+    def _sizes(self, alternatives: Iterable[_Alternative]) -> Sizes:
         """The consumption of a need, by the measures that all its alternatives consume."""
         found: Sizes | None = None
         for alternative in alternatives:

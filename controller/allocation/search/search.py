@@ -26,8 +26,7 @@ from controller.allocation.search.attempt import (
     Task,
     fault_on,
 )
-from controller.allocation.search.bounds import Bounds
-from controller.allocation.search.cells import RequestProgress
+from controller.allocation.search.bounds import Bounds, RequestProgress
 from controller.allocation.search.symmetry import Likeness, Symmetry
 from controller.allocation.selectors import OutOfSteps
 from driver.model import Claim

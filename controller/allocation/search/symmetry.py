@@ -1,10 +1,13 @@
-"""Interchangeable devices: a search that tries one of them has tried all.
+"""Devices that nothing tells apart: a search that tries one of them has tried all, and bounds count them together.
 
-Two devices are interchangeable if every request could take either, they have the same values of the attributes that
+Two devices are **interchangeable** if every request could take either, they have the same values of the attributes that
 constraints look at, the same capacity left, and draw the same amounts. Devices that are connected by a counter set (the
 partitions of one card), or by the value of an attribute that constraints compare (a card and a NIC at one PCIe root),
 form groups. Groups are interchangeable if their devices are, whatever the names of their counter sets and values, and
 then so are the devices at the same position in these groups.
+
+The devices of one **cell** are candidates of the same requests, with the same consumption, and have the same values of
+the attributes in constraints. Groups do not matter to them: counting asks how many devices there are, not which.
 """
 
 from collections import Counter
@@ -13,8 +16,8 @@ from typing import Final
 
 from controller.allocation.devices.layout import bits
 from controller.allocation.devices.pools import Pool, PoolDevice
-from controller.allocation.rules import groups_of, values_of
-from controller.allocation.search.attempt import Attempt, Task
+from controller.allocation.rules import Quantities, Values, groups_of, values_of
+from controller.allocation.search.attempt import Attempt, Candidate, Task
 
 FEW_VALUES: Final = 4
 """Up to this many values of an attribute form no groups. Groups by NUMA node, for example, would be so large that
@@ -22,6 +25,10 @@ interchangeable devices inside them would not be found."""
 
 DeviceGroup = Hashable
 GroupState = frozenset[tuple[Hashable, int]]
+Cells = Mapping[int, int]
+"""The number of available devices by cell."""
+CellOffer = Mapping[int, Quantities | None]
+"""The consumption of a pick by cell: the capacities of a share, or None for the whole device."""
 
 
 class Likeness:
@@ -177,6 +184,43 @@ class Symmetry:
         return Likeness(
             self, {group: frozenset(inside.items()) for group, inside in groups.items()}, frozenset(ungrouped.items())
         )
+
+
+class CandidateCells:
+    """The cells of all candidates of some tasks. They do not change during a search."""
+
+    def __init__(self, tasks: Sequence[Task], attempt: Attempt, symmetry: Symmetry):
+        names = sorted({tracker.attribute for trackers in attempt.trackers for tracker in trackers})
+        self.members: list[list[PoolDevice]] = []
+        """The devices of each cell."""
+        self.cell: dict[PoolDevice, int] = {}
+        numbers: dict[Hashable, int] = {}
+        for device, kind in symmetry.kinds.items():
+            key = kind, tuple(values_of(device.spec, name) for name in names)
+            cell = self.cell[device] = numbers.setdefault(key, len(numbers))
+            if cell == len(self.members):
+                self.members.append([])
+            self.members[cell].append(device)
+        self.shareable = frozenset(cell for cell, devices in enumerate(self.members) if devices[0].spec.allow_multiple)
+        self.values: Mapping[tuple[int, str], Values] = {
+            (cell, name): values_of(devices[0].spec, name)
+            for cell, devices in enumerate(self.members)
+            for name in names
+        }
+        self.having: Mapping[str, dict[object, list[int]]] = {name: {} for name in names}
+        """Per attribute and value, the cells that have it."""
+        for (cell, name), values in self.values.items():
+            for value in values:
+                self.having[name].setdefault(value, []).append(cell)
+        self._known: dict[Hashable, CellOffer] = {}
+        self.of_option = [[self._offer(option.candidates) for option in task.options] for task in tasks]
+        """Per task and option, the cells of its candidates."""
+
+    def _offer(self, candidates: Sequence[Candidate]) -> CellOffer:
+        """The cells of the candidates; the same object for equal offers."""
+        found = {self.cell[candidate.device]: candidate.consumes for candidate in candidates}
+        key = tuple((cell, None if consumes is None else tuple(consumes.items())) for cell, consumes in found.items())
+        return self._known.setdefault(key, found)
 
 
 def _values(devices: Mapping[PoolDevice, object], attribute: str) -> frozenset[object]:
