@@ -47,17 +47,16 @@ decision       decides about a gang: places the members that are needed, and the
 needed         places the members that are needed: bounds domains, searches those that may do, takes the best
 domain_search  searches the domains that may take the gang, best first; what ran out of steps goes on later
 | member_values  values that the members' devices have to have in common: which are possible, and what is missing
-value_counts   most members that find such values in domains
-domain_score   compares the domains that can take a gang
-| exact_packing  exact search for nodes in one domain
+exact_packing  exact search for nodes in one domain
 | shared_claims  members that share a claim for a device of several nodes
-tried          how far each domain fits that does not take the gang: recorded, and as one line of text
-bounds         most units and members that domains take
+staging        units on nodes on trial
+value_rules    what the values of the members' devices have to be, and most members that find such values in domains
+domain_score   compares the domains that can take a gang
+| tried        how far each domain fits that does not take the gang: recorded, and as one line of text
+| bounds       most units and members that domains take
 | sub_groups   sub-groups that become whole, one choice after another
-| levels       levels that have to hold, and groups of members that each holds for
-| staging      units on nodes on trial
-member_rules   what the values of the members' devices have to be
-memory         results about nodes from earlier decisions, to save time
+levels         levels that have to hold, and groups of members that each holds for
+| memory       results about nodes from earlier decisions, to save time
 topology       domains, and the devices of nodes in each of them
 | units        members that must share a node, and units of one shape
 membership     the gang of a pod: what the pod says about it, and the first source that is found counts

@@ -8,14 +8,13 @@ from controller.cluster import Cluster, WhatIf
 from controller.gangs.domain_score import DomainScore
 from controller.gangs.domain_search import DEFAULT_OPTIONS, SearchOptions
 from controller.gangs.gang import Domain, DomainFit, Gang, GangPlan, Member, Standing, TriedDomains, ValueConstraint
-from controller.gangs.member_rules import MemberRules
 from controller.gangs.member_values import ValueSpace
 from controller.gangs.memory import Memory
 from controller.gangs.needed import Decision, FoundPlaces
 from controller.gangs.shared_claims import first_plan, lacking_claims, shared_claims
 from controller.gangs.sub_groups import FurtherAttempts
 from controller.gangs.units import CoLocatedMembers, in_order, units_of
-from controller.gangs.value_counts import Capacities
+from controller.gangs.value_rules import Capacities, MemberRules
 from controller.placement import Placement
 from controller.refusal import Refusal
 from driver.errors import Fault

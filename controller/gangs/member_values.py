@@ -27,10 +27,9 @@ from typing import Final
 from controller.allocation import NodeValues
 from controller.cluster import Cluster
 from controller.gangs.gang import Gang, ValueConstraint
-from controller.gangs.member_rules import MemberRules, Values, listed
 from controller.gangs.memory import Memory
 from controller.gangs.units import CoLocatedMembers, natural_sort_key
-from controller.gangs.value_counts import NO_VALUES, Capacities, Unconstrained, ValueCounts
+from controller.gangs.value_rules import NO_VALUES, Capacities, MemberRules, Unconstrained, ValueCounts, Values, listed
 from controller.placement import Placement
 from driver.limits import first_of
 from driver.model import Allocation

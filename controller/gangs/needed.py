@@ -13,12 +13,11 @@ from controller.gangs.domain_search import DomainCandidate, OpenMembers, Searche
 from controller.gangs.exact_packing import SearchContext
 from controller.gangs.gang import Domain, Gang, TriedDomains
 from controller.gangs.levels import EnforcedLevels, GroupLevel, WiderDomain, deviceless_depth, is_awaited, levels_to_try
-from controller.gangs.member_rules import MemberRules
 from controller.gangs.sub_groups import SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path, by_path, common_path
 from controller.gangs.tried import NOT_TOGETHER, DomainRecord, apart
 from controller.gangs.units import CoLocatedMembers
-from controller.gangs.value_counts import Capacities, Unconstrained, ValueCounts
+from controller.gangs.value_rules import Capacities, MemberRules, Unconstrained, ValueCounts
 from controller.placement import Placement
 from controller.refusal import Refusal
 

@@ -9,9 +9,9 @@ from types import TracebackType
 
 from controller.allocation import CompiledRequest, NodeSlot, OutOfSteps, PodValues
 from controller.cluster import Cluster
-from controller.gangs.member_rules import MemberRules
 from controller.gangs.topology import DomainNode, DomainNodes
 from controller.gangs.units import CoLocatedMembers
+from controller.gangs.value_rules import MemberRules
 from controller.placement import Placement, PodCheck
 from driver.model import Allocation, Claim
 
