@@ -64,8 +64,7 @@ groups         groups of five kinds, Jobs and StatefulSets, which determine the 
 nested         groups of groups: which gang they are, and on which terms it starts
 jobsets        number and order of the pods of a JobSet, and those still to come
 | terms        terms on which a gang starts: of a pod's claims, of a group, of each member, and of the gang
-quorums        how much of a gang of groups has to be there before it starts
-| gang         a gang and the decision about it, as values
+gang           a gang and the decision about it, as values
 """
 
 from controller.gangs.decision import choose
@@ -117,7 +116,6 @@ from controller.gangs.membership import (
     rank_of_pod,
 )
 from controller.gangs.memory import Memory
-from controller.gangs.quorums import Quorum
 from controller.gangs.terms import (
     NO_CONFIG,
     ConfiguredGang,
@@ -125,6 +123,7 @@ from controller.gangs.terms import (
     Group,
     Membership,
     MemberTerms,
+    Quorum,
     Source,
     SubGroupPolicy,
     agreed,

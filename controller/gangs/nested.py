@@ -20,8 +20,7 @@ from itertools import islice
 from typing import Final
 
 from controller.gangs.gang import Level
-from controller.gangs.quorums import Quorum
-from controller.gangs.terms import Group, Source
+from controller.gangs.terms import Group, Quorum, Source
 from driver.errors import Fault
 from driver.limits import first_of
 

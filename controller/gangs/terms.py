@@ -2,16 +2,15 @@
 
 A pod's claims are merged first (``config_of_pod``), then the terms of all members (``agreed``). A term that is None was
 not said. Two values for one term are a contradiction, which is told and decides nothing: which pod came first must not
-matter.
+matter. How many members have to be there is a number, or in a gang of groups a ``Quorum``.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
 from controller.gangs.gang import Level, SubGroup, TaskMinimums, ValueConstraint
-from controller.gangs.quorums import Quorum
 from driver.errors import Fault
 from driver.label_selectors import LabelSelector, label_selector_from
 from driver.limits import first_of
@@ -25,7 +24,7 @@ from driver.parameters import (
 )
 
 _MOST_NAMED: Final = 3
-"""Most pods that a message names for each of several values."""
+"""Most pods that a message names for each of several values, and most groups that it names as incomplete."""
 
 
 class Source(StrEnum):
@@ -74,6 +73,72 @@ def sub_group_of(policies: Sequence[SubGroupPolicy], labels: Mapping[str, str]) 
     """The sub-group of a member with these labels, by the first policy that has one; None if it is in none."""
     names = ((number, policy.name_of(labels)) for number, policy in enumerate(policies))
     return next(((number, name) for number, name in names if name is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Says how much of a group has to be there: members of it, or groups inside it that are complete themselves.
+
+    All methods recurse: who makes one has to bound the depth.
+
+    Attributes:
+        name: as messages name the group.
+        minimum: number of members, or of complete groups.
+        task: the task of its members; "" for a group of groups.
+        groups: the groups inside.
+    """
+
+    name: str
+    minimum: int
+    task: str = ""
+    groups: tuple["Quorum", ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        # The terms of each member have one, and are looked up by hash: that must not take longer with each group.
+        object.__setattr__(self, "_hash", hash((self.name, self.minimum, self.task, self.groups)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def fewest(self) -> int:
+        """Fewest members with which it is met."""
+        if self.task:
+            return self.minimum
+        fewest = sorted(group.fewest for group in self.groups)
+        # Groups that do not exist yet will have a member at least.
+        return sum(fewest[: self.minimum]) + max(0, self.minimum - len(fewest))
+
+    @property
+    def tasks(self) -> Iterator[str]:
+        """The tasks of all members that count."""
+        if self.task:
+            yield self.task
+        for group in self.groups:
+            yield from group.tasks
+
+    def is_met(self, there: Mapping[str, int]) -> bool:
+        """Whether so many members of each task are enough."""
+        if self.task:
+            return there.get(self.task, 0) >= self.minimum
+        return sum(group.is_met(there) for group in self.groups) >= self.minimum
+
+    def lacking(self, there: Mapping[str, int]) -> str:
+        """What is missing if there are so many members of each task, as text; "" if nothing is."""
+        if self.is_met(there):
+            return ""
+        if self.task:
+            return f"{there.get(self.task, 0)} of {self.minimum} members of {self.name}"
+        incomplete = [text for group in self.groups if (text := group.lacking(there))]
+        inside = f" ({first_of(incomplete, _MOST_NAMED)})" if incomplete else ""
+        return f"{len(self.groups) - len(incomplete)} of {self.minimum} groups of {self.name} complete{inside}"
+
+    def without(self, members: Mapping[str, int]) -> "Quorum":
+        """The same if so many members of each task need not be there any more."""
+        if self.task:
+            return replace(self, minimum=max(0, self.minimum - members.get(self.task, 0)))
+        return replace(self, groups=tuple([group.without(members) for group in self.groups]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,14 +468,14 @@ def _contradictions(said: Said) -> Iterable[Fault]:
         ("topology", lambda terms: terms.levels, _levels_text),
         ("gang.onDomainLoss", lambda terms: terms.moves, lambda moves: "move" if moves else "wait"),
     )
-    for field, read, text in readings:
+    for name, read, text in readings:
         pods: dict[Any, list[str]] = {}
         for terms, keys in said.items():
             if (value := read(terms)) is not None:
                 pods.setdefault(value, []).extend(keys)
         if len(pods) > 1:
             values = sorted(f"{text(value)} ({_names(keys)})" for value, keys in pods.items())
-            yield Fault(field, f"members contradict each other: {'; '.join(values)}; let all say the same")
+            yield Fault(name, f"members contradict each other: {'; '.join(values)}; let all say the same")
 
 
 def _names(keys: Collection[str]) -> str:
