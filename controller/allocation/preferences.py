@@ -7,7 +7,7 @@ The **load** of a card or node is the part of it that is in use once the request
 down. Loads compare cards and nodes of different size by how full they would be.
 
 A **policy** ranks nodes and devices: the smallest rank first, equal ones in the order in which they are given. The
-domains of gangs are compared by ``gangs.domain_score``.
+domains of gangs are compared by ``gangs.domains``.
 """
 
 from abc import ABC, abstractmethod

@@ -32,7 +32,7 @@ rather be in one leaf (preferred).
 2. *First attempt* (``levels``): cluster and leaf have to hold. Bounds (``bounds``): n1 takes two members, n2 one, n3
    one, and so on, so a1 takes three, and a2, b1 and b2 take two each. Four are needed: no leaf is searched at all.
 3. *Second attempt*: without the innermost preferred level. a takes five members and b four, so both may do.
-4. *Scores* (``domain_score``). In both clusters four members need two leaves at least. Then there is capacity for one
+4. *Scores* (``domains``). In both clusters four members need two leaves at least. Then there is capacity for one
    more in a, and for none in b. A domain that is filled up leaves the emptier one to larger gangs: b is better.
 5. *Search* (``domain_search``, ``exact_packing``), the better domain first: two members on n5 and two on n6. The fifth
    is left out, which the minimum allows. b has the score that it was hoped to have, so a is not searched.
@@ -51,8 +51,7 @@ exact_packing  exact search for nodes in one domain
 | shared_claims  members that share a claim for a device of several nodes
 staging        units on nodes on trial
 value_rules    what the values of the members' devices have to be, and most members that find such values in domains
-domain_score   compares the domains that can take a gang
-| tried        how far each domain fits that does not take the gang: recorded, and as one line of text
+domains        the score of each domain that takes the gang, and how far each other one fits, also as one line of text
 | bounds       most units and members that domains take
 | sub_groups   sub-groups that become whole, one choice after another
 levels         levels that have to hold, and groups of members that each holds for
@@ -68,8 +67,8 @@ gang           a gang and the decision about it, as values
 """
 
 from controller.gangs.decision import choose
-from controller.gangs.domain_score import DomainScore, Figures, Scoring, blocks_lost, score
 from controller.gangs.domain_search import STEPS, SearchOptions, Unfinished
+from controller.gangs.domains import DomainScore, Figures, Scoring, blocks_lost, render, score
 from controller.gangs.gang import (
     Domain,
     DomainFit,
@@ -132,7 +131,6 @@ from controller.gangs.terms import (
     group_id,
     sub_group_of,
 )
-from controller.gangs.tried import render
 from controller.gangs.units import natural_sort_key
 
 __all__ = [

@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from controller.cluster import Cluster, WhatIf
-from controller.gangs.domain_score import DomainScore
 from controller.gangs.domain_search import DEFAULT_OPTIONS, SearchOptions
+from controller.gangs.domains import DomainScore
 from controller.gangs.gang import Domain, DomainFit, Gang, GangPlan, Member, Standing, TriedDomains, ValueConstraint
 from controller.gangs.member_values import ValueSpace
 from controller.gangs.memory import Memory

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 from controller.allocation import OutOfSteps
 from controller.cluster import Cluster
-from controller.gangs.domain_score import DomainScore, Figures, Scoring, score
+from controller.gangs.domains import NOT_TOGETHER, NOT_WHOLE, DomainRecord, DomainScore, Figures, Scoring, apart, score
 from controller.gangs.exact_packing import Packing, PackingRules, SearchContext, StepBudget
 from controller.gangs.gang import Gang, Standing
 from controller.gangs.levels import EnforcedLevels, GroupKey, WiderDomain, deviceless_depth
@@ -38,7 +38,6 @@ from controller.gangs.memory import Memory
 from controller.gangs.staging import Staging
 from controller.gangs.sub_groups import SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path
-from controller.gangs.tried import NOT_TOGETHER, NOT_WHOLE, DomainRecord, apart
 from controller.gangs.units import CoLocatedMembers, MemberPosition, leader_and_first, merged_unit, positions_of
 from controller.gangs.value_rules import MemberRules
 from controller.placement import Placement

@@ -8,14 +8,13 @@ from typing import Final
 from controller.allocation import NodeDeviceCounts
 from controller.cluster import Cluster
 from controller.gangs.bounds import JointBounds, UnitBounds, fewest_needed, members_in_groups
-from controller.gangs.domain_score import DomainScore, Figures
 from controller.gangs.domain_search import DomainCandidate, OpenMembers, Searches, SearchOptions
+from controller.gangs.domains import NOT_TOGETHER, DomainRecord, DomainScore, Figures, apart
 from controller.gangs.exact_packing import SearchContext
 from controller.gangs.gang import Domain, Gang, TriedDomains
 from controller.gangs.levels import EnforcedLevels, GroupLevel, WiderDomain, deviceless_depth, is_awaited, levels_to_try
 from controller.gangs.sub_groups import SubGroupChoices
 from controller.gangs.topology import DomainNodes, Path, by_path, common_path
-from controller.gangs.tried import NOT_TOGETHER, DomainRecord, apart
 from controller.gangs.units import CoLocatedMembers
 from controller.gangs.value_rules import Capacities, MemberRules, Unconstrained, ValueCounts
 from controller.placement import Placement

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from controller.allocation import CompiledRequest, NodeValues, PodValues
 from controller.cluster import Cluster
 from controller.gangs.bounds import UnitBounds
-from controller.gangs.domain_score import Figures
+from controller.gangs.domains import Figures
 from controller.gangs.memory import Memory
 from controller.gangs.topology import DomainNodes, Path
 from controller.gangs.units import CoLocatedMembers, UnitShape, natural_sort_key
