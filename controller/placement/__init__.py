@@ -7,9 +7,8 @@ planner         a node and devices for a pod
 podcheck        all predicates for one pod, node by node, for how many like it, and with which evictions
 | alignments    what the claims of a pod must have in common
 | preferences   scores of equal nodes by a pod's preferences
-neighbours      affinity, anti-affinity and topology spread: what pods on other nodes forbid
+predicates      predicates of a pod and a node: what the node does not allow, and what pods on other nodes forbid
 | volumes       check of nodes for the volumes of a pod
-predicates      predicates of one pod and one node
 nodes           nodes, with the pods that count on each
 podindex        pods on nodes, indexed for terms of other pods
 | storage       volumes, claims for volumes, storage classes and limits of nodes

@@ -4,9 +4,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from controller.placement.needs import Needs
-from controller.placement.neighbours import affinity_check, affinity_version, spread_check, spread_version
 from controller.placement.nodes import ExtendedResources, NodeFacts, Nodes, NodeView, Reasons
-from controller.placement.predicates import closed, facts_reasons, fits
+from controller.placement.predicates import (
+    affinity_check,
+    affinity_version,
+    closed,
+    facts_reasons,
+    fits,
+    spread_check,
+    spread_version,
+)
 from controller.placement.volumes import volume_check, volume_version
 from driver.quantity import NANO
 

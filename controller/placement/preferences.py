@@ -8,9 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from controller.placement.needs import Needs
-from controller.placement.neighbours import counts_of, domains_of, without
 from controller.placement.nodes import NodeFacts, Nodes
-from controller.placement.predicates import tolerates
+from controller.placement.predicates import counts_of, domains_of, tolerates, without
 from driver.model import NodeSelector
 from driver.node_selectors import selects
 
