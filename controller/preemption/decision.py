@@ -8,7 +8,6 @@ from controller.gangs import Gang, GangPlan, TriedDomains, choose
 from controller.placement import Needs, Nodes, Placement, PodDemand, find_place
 from controller.preemption.candidates import Bonds, Market, Prices
 from controller.preemption.least_set import Trials
-from controller.preemption.node_classes import ResidentsByNode
 from controller.preemption.occupancy import Holder, Occupancy
 from controller.preemption.values import Preemption, Unevicted
 from controller.preemption.victim_search import victims_for_gang, victims_for_pod
@@ -22,13 +21,6 @@ GANG_TRIALS: Final = 64
 _GANG_NODES: Final = 20_000
 """Most nodes that are looked at in these trials."""
 _LEAST_TRIALS: Final = 8
-
-
-def prepare(occupancy: Occupancy, cluster: Cluster) -> None:
-    """Find out about the pods of each node. Without it, the first decision does the same, and takes long."""
-    bonds = Bonds(occupancy, 0, {})
-    for _ in ResidentsByNode(occupancy, bonds, Prices(cluster.devices, bonds), cluster).all():
-        pass
 
 
 def preempt(
@@ -74,8 +66,7 @@ def preempt(
             answer = victims_for_gang(wanted, Market(cluster, bonds, prices, limit))
         else:
             limit = Trials(TRIALS if trials is None else trials)
-            residents = ResidentsByNode(occupancy, bonds, prices, cluster)
-            answer = victims_for_pod(wanted, Market(cluster, bonds, prices, limit), residents)
+            answer = victims_for_pod(wanted, occupancy, Market(cluster, bonds, prices, limit))
     if not answer.placements:
         kept = tuple(bonds.kept(answer.forbidden))
         return Refusal(wanted.key, Unevicted(kept, answer.in_vain, decided=answer.proven))

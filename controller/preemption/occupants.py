@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.gangs import GangTerms, SubGroups
-from controller.preemption.decision import prepare
 from controller.preemption.occupancy import GangMember, Holder, Occupancy, RunningGang
+from controller.preemption.victim_search import prepare
 from controller.reconcile.gangprogress import known_gang
 from controller.reconcile.lettinggo import is_bound_by_nobody
 from controller.state import PodView, State, epoch_seconds
