@@ -24,7 +24,7 @@ from controller.loop.holds import Holds
 from controller.loop.podsync import PodSync
 from controller.loop.reasons import PodReports
 from controller.loop.waiting import WaitingPods
-from controller.preemption import Occupants
+from controller.preemption import Occupants, VictimLimits, prepare
 from controller.preemption.worker import Preempting
 from controller.reconcile.decisions import Reason
 from controller.reconcile.pods import MOST_SHAPES
@@ -279,7 +279,8 @@ class Controller:
             if self._state.complete and not self._deciding:
                 # So that neither the first decision nor the first one after a takeover has all of it to do.
                 self._fleet.index()
-                self._occupants.index(self._clock.monotonic())
+                if self._settings.preemption.enabled:
+                    prepare(self._occupants.at(self._clock.monotonic(), VictimLimits()), self._state.cluster)
         self._begin()
 
     def _written(self, result: WriteResult) -> Changes:

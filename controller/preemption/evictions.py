@@ -15,8 +15,7 @@ from typing import Final
 from controller.gangs import Gang
 from controller.placement import Placement, PodDemand
 from controller.preemption.decision import demands_of, preempt
-from controller.preemption.occupancy import Occupancy
-from controller.preemption.occupants import UNBOUND
+from controller.preemption.occupancy import UNBOUND, Occupancy
 from controller.preemption.values import Preemption, Unevicted
 from controller.reconcile import DecisionContext
 from controller.reconcile.decisions import MakeRoom, Reason, Wait, is_recorded

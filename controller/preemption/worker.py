@@ -8,8 +8,7 @@ from typing import Final
 from controller.gangs import Gang, choose
 from controller.placement import PodDemand
 from controller.preemption.evictions import make_room, waiting_pod
-from controller.preemption.occupancy import Occupancy
-from controller.preemption.occupants import Occupants, VictimLimits, overdue_at
+from controller.preemption.occupancy import Occupancy, Occupants, VictimLimits, overdue_at
 from controller.preemption.values import Unevicted
 from controller.reconcile import DecisionContext, NodeRestrictions, PlacementHistory, decide_gang, known_gang
 from controller.reconcile.decisions import Decision, GangDecision, MakeRoom, PlacePod, PodRefusal, Wait, is_recorded

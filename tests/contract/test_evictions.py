@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controller.allocation import Fleet
-from controller.preemption.occupants import budgets_of
+from controller.preemption.occupancy import budgets_of
 from controller.state import State
 from controller.state.budgets import budget_from
 from driver.kube.api import POD_DISRUPTION_BUDGETS, PODS, Api, Conflict, Invalid, NotFound, Object, OverBudget
