@@ -41,7 +41,6 @@ A single pod and a gang
 
 worker          has pods evicted for others, and keeps what is freed
 evictions       whom to evict next for a pod or gang that has no place
-decision        decides whom to evict, and where the pods get their places then
 victim_search   the least victims on one node for a pod, where many nodes are alike, or anywhere for a gang
 candidates      which pods may go, who has to go with whom, and what that costs
 least_set       the least of all sets that are sufficient
@@ -49,8 +48,7 @@ least_set       the least of all sets that are sufficient
 values          victims and refusals, as values and in words
 """
 
-from controller.preemption.decision import preempt
-from controller.preemption.evictions import make_room, preemption_for, wait_for_ends, waiting_pod
+from controller.preemption.evictions import make_room, preempt, preemption_for, wait_for_ends, waiting_pod
 from controller.preemption.occupancy import Holder, Occupancy, Occupants, VictimLimits, occupancy_of, overdue_at
 from controller.preemption.values import Preemption, Unevicted, render
 from controller.preemption.victim_search import prepare

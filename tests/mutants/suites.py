@@ -20,7 +20,11 @@ SUITES: Final[Mapping[str, Sequence[str]]] = {
     "controller/placement": ("tests/unit/controller/placement", *_CONTROLLER),
     "controller/preemption": ("tests/unit/controller/preemption", _PREEMPTION),
     "controller/preemption/worker.py": ("tests/unit/controller/loop", _PREEMPTION),
-    "controller/preemption/evictions.py": ("tests/unit/controller/loop", _PREEMPTION),
+    "controller/preemption/evictions.py": (
+        "tests/unit/controller/preemption",
+        "tests/unit/controller/loop",
+        _PREEMPTION,
+    ),
     "controller/reconcile/demand.py": (*_CONTROLLER, _HISTORIES, _PREEMPTION),
     "controller/state/kept_places.py": ("tests/unit/controller/loop", _PREEMPTION),
     "kubeletplugin": ("tests/unit/kubeletplugin",),
