@@ -5,7 +5,7 @@ import pytest
 from controller.reconcile.decisions import Reason
 from controller.reconcile.podclaims import claim_of_template, wait_for_template
 from controller.refusal import Refusal
-from controller.templates.ondemand import MakeTemplate, RemoveTemplate, decide_template
+from controller.templates import MakeTemplate, RemoveTemplate, decide_template
 from driver.adoption import template_spec
 from driver.kube.api import PODS, RESOURCE_CLAIM_TEMPLATES, Object
 from driver.kube.reflector import Unreadable
