@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from controller.cluster import WhatIf
 from controller.placement import PodDemand
-from controller.reconcile.alignments import alignments_among, claims_by_entry
+from controller.reconcile.podclaims import alignments_among, claims_by_entry
 from controller.state import PodView, State, epoch_seconds
 from driver.errors import InvalidInput
 from driver.kube.api import Object

@@ -14,11 +14,10 @@ from typing import Final
 from controller.allocation import NodeReasons
 from controller.explaining.messages import HELD_BACK, Message, message_of
 from controller.placement import PodCheck
-from controller.reconcile.alignments import as_decided
 from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.demand import reachable_nodes
 from controller.reconcile.expected import as_expected, hold_expected_foreign_use
-from controller.reconcile.podclaims import split_by_driver
+from controller.reconcile.podclaims import as_decided, split_by_driver
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 

@@ -25,11 +25,11 @@ from controller.gangs import (
 from controller.gangs import render as render_gang
 from controller.kueue.queued import PodSet, QueuedWorkload
 from controller.placement import Placement, PodDemand
-from controller.reconcile.alignments import alignments_among
 from controller.reconcile.decisions import Wait
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import (
     EVALUATION_PAUSE_SECONDS,
+    alignments_among,
     claim_of_template,
     faults_of,
     measured_by_driver,

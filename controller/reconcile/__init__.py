@@ -11,9 +11,8 @@ pods                decides about a pod
 lettinggo           whether a pod can be let go on what its claims hold, and what if nobody binds it then
 expected            what kube-scheduler is about to allocate for pods that were let go
 demand              a pod that is about to be placed, and the nodes that it may be placed on
-alignments          what the claims of a pod must have in common
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it
-| podclaims         the claims of a pod, and their faults
+| podclaims         the claims of a pod: which are ours, their faults, and what they must have in common
 | quotas            decides whether the quotas of a namespace allow what would be allocated
 | updates           turns a decision into changes of the ``status`` of claims
 | claims            decides about a claim: nobody uses it, others hold its devices, or these do not work

@@ -12,11 +12,16 @@ from typing import Final
 from controller.allocation import CompiledRequest
 from controller.gangs import LaterPart, Member, Part, PodTemplate
 from controller.placement import PodDemand
-from controller.reconcile.alignments import alignments_among
 from controller.reconcile.decisions import Reason, Wait
 from controller.reconcile.demand import NodeRestrictions, reachable_nodes
 from controller.reconcile.gangprogress import KnownGang
-from controller.reconcile.podclaims import claim_of_template, faults_of, measured_by_driver, wait_for_template
+from controller.reconcile.podclaims import (
+    alignments_among,
+    claim_of_template,
+    faults_of,
+    measured_by_driver,
+    wait_for_template,
+)
 from controller.state import ClaimRecord, State
 from driver.errors import InvalidInput
 from driver.model import Claim

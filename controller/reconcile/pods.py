@@ -33,7 +33,6 @@ from typing import Final
 
 from controller.allocation import NodeReasons
 from controller.placement import Placed, Placement, PodDemand, find_place
-from controller.reconcile.alignments import aligned_records
 from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import (
     Decision,
@@ -52,6 +51,7 @@ from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, Placement
 from controller.reconcile.lettinggo import bound_by_nobody, finish, full, resting, unknown_scheduler, unusable
 from controller.reconcile.podclaims import (
     ClaimsByDriver,
+    aligned_records,
     claims_of,
     combine,
     exclusive,

@@ -12,10 +12,9 @@ from typing import Final
 from controller.cluster import WhatIf
 from controller.gangs import GangPlan
 from controller.placement import PodCheck
-from controller.reconcile.alignments import as_decided
 from controller.reconcile.decisions import GangDecision, PodRefusal
 from controller.reconcile.demand import reachable_nodes
-from controller.reconcile.podclaims import reserved_only_for
+from controller.reconcile.podclaims import as_decided, reserved_only_for
 from controller.state import ClaimRecord, PodView, State
 
 _MOST_TRIED: Final = 64
