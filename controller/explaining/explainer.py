@@ -16,7 +16,7 @@ from controller.explaining.messages import HELD_BACK, Message, message_of
 from controller.placement import PodCheck
 from controller.reconcile.decisions import PodRefusal
 from controller.reconcile.demand import reachable_nodes
-from controller.reconcile.expected import as_expected, hold_expected_foreign_use
+from controller.reconcile.lettinggo import as_expected, hold_expected_foreign_use
 from controller.reconcile.podclaims import as_decided, split_by_driver
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache

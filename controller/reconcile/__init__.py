@@ -8,8 +8,7 @@ gangs               decides about the members of a gang, all of them or none
 later               the demands of gang members that do not exist yet
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
-lettinggo           whether a pod can be let go on what its claims hold, and what if nobody binds it then
-expected            what kube-scheduler is about to allocate for pods that were let go
+lettinggo           letting pods go: when, what kube-scheduler allocates for them then, and what if nobody binds them
 demand              a pod that is about to be placed, and the nodes that it may be placed on
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it
 | podclaims         the claims of a pod: which are ours, their faults, and what they must have in common

@@ -59,10 +59,10 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.demand import NeedsDevices, reachable_nodes
-from controller.reconcile.expected import hold_expected_foreign_use
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
+from controller.reconcile.lettinggo import hold_expected_foreign_use
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import NO_CONTEXT, DecisionContext, place, question_about

@@ -1,4 +1,4 @@
-"""Whether a pod can be let go on what its claims hold, and what is done if nobody binds it then. Pure.
+"""Letting pods go: when, what kube-scheduler allocates for them then, and what if nobody binds them. Pure.
 
 What keeps a pod from a device
     A taint that the claim does not tolerate, with either effect, from a slice or from a rule; the tolerations are in
@@ -10,6 +10,11 @@ What is done about it
     them, and the gated pod waits until it is free. Nothing moves while slices of the pool are missing: they are being
     replaced, or the plugin is away for a moment. The pod waits until they are there.
 
+What it gets from other drivers
+    kube-scheduler allocates that when it binds the pod. Until then, decisions about other pods count what it is about
+    to allocate as in use. Otherwise several pods would go to one node for the same device, because kube-scheduler gets
+    to the first of them later. Its allocator is the same, so it will take as many devices, if not exactly these.
+
 A pod that nobody binds
     A pod behind our gate goes to the scheduler that its ``spec.schedulerName`` names. If no such scheduler runs, nobody
     binds the pod and nobody refuses it. So only pods of schedulers that the operator has named are let go, and devices
@@ -18,17 +23,26 @@ A pod that nobody binds
     after a pause, which doubles each time. Such a pod never has others evicted, since only gated pods do.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from controller.placement import PodCheck
 from controller.reconcile.decisions import Idle, PlacePod, Reason, Release, TakeBack, Wait
 from controller.reconcile.demand import HasDevices
 from controller.reconcile.history import PlacementHistory
-from controller.reconcile.podclaims import exclusive, is_reserved, node_of, reserved_only_for, unreserved
+from controller.reconcile.podclaims import (
+    exclusive,
+    is_reserved,
+    node_of,
+    reserved_only_for,
+    split_by_driver,
+    unreserved,
+)
 from controller.state import ClaimRecord, PodView, State
 from driver.limits import listed
-from driver.model import Claim, DeviceId, Result
+from driver.model import Allocation, Claim, DeviceId, Result
 
 MAX_CONSUMERS = 256
 """Most entries of ``status.reservedFor`` (resource.k8s.io/v1)."""
@@ -137,6 +151,67 @@ def _name(device: DeviceId) -> str:
 def _keys(records: Iterable[ClaimRecord]) -> tuple[str, ...]:
     return tuple(record.claim.key for record in records)
 
+
+# What a pod that was let go gets from other drivers
+
+
+@contextmanager
+def hold_expected_foreign_use(state: State, pods: Collection[str]) -> Iterator[None]:
+    """Count as in use the devices that kube-scheduler is about to allocate for all pods let go but ``pods``.
+
+    A claim that several pods use counts once.
+    """
+    held: dict[str, None] = {}
+    with state.cluster.what_if() as trial:
+        for key, node in state.awaiting.items():
+            if key not in pods:
+                for claim, allocation in _expected(state, key, node, held):
+                    held[claim.key] = None
+                    trial.use(claim.uid, allocation)
+        yield
+
+
+def as_expected(state: State, pod: PodView, records: Sequence[ClaimRecord]) -> Sequence[ClaimRecord]:
+    """Return the pod's claims as they will be when kube-scheduler has served the pods that were let go.
+
+    A claim of another driver that the pod shares with one of these has what is allocated for that one, and where that
+    is not on every node, the pod has to follow.
+    """
+    served = {
+        record.claim.key: user
+        for record in records
+        if state.awaiting and record.claim.allocation is None and (user := _served_before(state, pod, record))
+    }
+    found = {
+        claim.key: allocation
+        for user in dict.fromkeys(served.values())
+        for claim, allocation in _expected(state, user, state.awaiting[user])
+        if served.get(claim.key) == user
+    }
+
+    def expected(record: ClaimRecord) -> ClaimRecord:
+        allocation = found.get(record.claim.key)
+        return record if allocation is None else replace(record, claim=replace(record.claim, allocation=allocation))
+
+    return [*map(expected, records)] if found else records
+
+
+def _served_before(state: State, pod: PodView, record: ClaimRecord) -> str:
+    """Return another pod that uses the claim and was let go; "" if there is none."""
+    users = state.pods.using(record.claim.key)
+    return next((user for user in users if user in state.awaiting and user != pod.key), "")
+
+
+def _expected(state: State, pod: str, node: str, known: Collection[str] = ()) -> Iterator[tuple[Claim, Allocation]]:
+    """Yield what kube-scheduler is about to allocate for the pod on its node, but for claims that are ``known``."""
+    records = [state.claims[key] for key in state.pods[pod].claim_keys if key in state.claims and key not in known]
+    claims = [record.claim for record in split_by_driver(state, records).others]
+    found = state.devices.allocate(node, state.nodes.labels_of(node), claims) if claims else ()
+    if isinstance(found, tuple):
+        yield from zip(claims, found, strict=True)
+
+
+# A pod that nobody binds
 
 _REMEDY: Final = "check that this scheduler runs, and that whatever else it waits for, such as a PodGroup, exists"
 

@@ -46,9 +46,17 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.demand import ANY_NODE, HasDevices, NeedsDevices, NodeRestrictions, demand_of, reachable_nodes
-from controller.reconcile.expected import as_expected, hold_expected_foreign_use
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, relevant_reason
-from controller.reconcile.lettinggo import bound_by_nobody, finish, full, resting, unknown_scheduler, unusable
+from controller.reconcile.lettinggo import (
+    as_expected,
+    bound_by_nobody,
+    finish,
+    full,
+    hold_expected_foreign_use,
+    resting,
+    unknown_scheduler,
+    unusable,
+)
 from controller.reconcile.podclaims import (
     ClaimsByDriver,
     aligned_records,
