@@ -18,10 +18,10 @@ from controller.allocation import Fleet
 from controller.gangs import GangTerms
 from controller.placement import NodeFacts, Nodes, NodeTaint, Placement, PodDemand, find_place
 from controller.reconcile.decisions import GangDecision, Idle, PodRefusal, Wait
+from controller.reconcile.demand import quota_wait
 from controller.reconcile.gangprogress import KnownGang
 from controller.reconcile.podclaims import as_decided
 from controller.reconcile.prospects import could_take
-from controller.reconcile.quotas import quota_wait
 from controller.state import ClaimRecord, PodView, State
 from driver.bounded import BoundedCache
 from driver.limits import bounded, listed

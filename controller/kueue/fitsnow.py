@@ -26,6 +26,7 @@ from controller.gangs import render as render_gang
 from controller.kueue.queued import PodSet, QueuedWorkload
 from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Wait
+from controller.reconcile.demand import quota_wait
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import (
     EVALUATION_PAUSE_SECONDS,
@@ -35,7 +36,6 @@ from controller.reconcile.podclaims import (
     measured_by_driver,
     wait_for_template,
 )
-from controller.reconcile.quotas import quota_wait
 from controller.refusal import Refusal
 from controller.state import ClaimRecord, State
 from driver.errors import InvalidInput

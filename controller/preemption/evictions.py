@@ -23,12 +23,11 @@ from controller.preemption.values import Preemption, Unevicted
 from controller.preemption.victim_search import victims_for_gang, victims_for_pod
 from controller.reconcile import DecisionContext
 from controller.reconcile.decisions import MakeRoom, Reason, Victim, Wait, is_recorded
-from controller.reconcile.demand import NeedsDevices
+from controller.reconcile.demand import NeedsDevices, quota_wait
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.lettinggo import hold_expected_foreign_use
 from controller.reconcile.podclaims import split_by_driver
 from controller.reconcile.pods import NO_CONTEXT, examine, question_about
-from controller.reconcile.quotas import quota_wait
 from controller.refusal import Refusal
 from controller.state import ClaimRecord, State
 from controller.state.kept_places import KeptPlace

@@ -9,10 +9,9 @@ later               the demands of gang members that do not exist yet
 gangprogress        the progress of the members of a gang
 pods                decides about a pod
 lettinggo           letting pods go: when, what kube-scheduler allocates for them then, and what if nobody binds them
-demand              a pod that is about to be placed, and the nodes that it may be placed on
+demand              a pod that is about to be placed, the nodes that it may go to, and what quotas allow
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it
 | podclaims         the claims of a pod: which are ours, their faults, and what they must have in common
-| quotas            decides whether the quotas of a namespace allow what would be allocated
 | updates           turns a decision into changes of the ``status`` of claims
 | claims            decides about a claim: nobody uses it, others hold its devices, or these do not work
 decisions           decisions, as values

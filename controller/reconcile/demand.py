@@ -1,13 +1,15 @@
-"""A pod that is about to be placed: what it has and needs, and the nodes that it may be placed on. Pure."""
+"""A pod that is about to be placed: what it has and needs, the nodes that it may go to, and what quotas allow. Pure."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.allocation import NodeReasons
 from controller.placement import PodDemand
+from controller.quotas import render
+from controller.reconcile.decisions import Reason, Wait
 from controller.reconcile.history import PlacementHistory
 from controller.state import ClaimRecord, PodView, State
-from driver.model import Claim
+from driver.model import Allocation, Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +128,23 @@ def reachable_nodes(state: State, records: Iterable[ClaimRecord]) -> Collection[
     if not selectors:
         return None
     return state.nodes.selected(selectors)
+
+
+def quota_wait(
+    state: State, namespace: str, allocations: Iterable[Allocation], group: Hashable = None, subject: str = ""
+) -> Wait | None:
+    """Return why the namespace may not have these allocations beside what it has; None if it may.
+
+    A pod for which it may not waits. No node helps it, so nobody is preempted and no node is made for it: whoever plans
+    that asks here with the allocations of the plan.
+
+    Args:
+        allocations: not promised yet.
+        group: as ``Wait.group``.
+        subject: begins the message, such as the name of a gang; "" for nothing.
+    """
+    beyond = state.quotas.beyond(namespace, allocations)
+    if beyond is None:
+        return None
+    reason, why = Reason.QUOTA_INVALID if beyond.faults else Reason.QUOTA_EXCEEDED, render(beyond)
+    return Wait(reason, f"{subject}: {why}" if subject else why, group=group)

@@ -58,7 +58,7 @@ from controller.reconcile.decisions import (
     Reason,
     Wait,
 )
-from controller.reconcile.demand import NeedsDevices, reachable_nodes
+from controller.reconcile.demand import NeedsDevices, quota_wait, reachable_nodes
 from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
 from controller.reconcile.history import NO_HISTORY
 from controller.reconcile.later import later_members
@@ -66,7 +66,6 @@ from controller.reconcile.lettinggo import hold_expected_foreign_use
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS
 from controller.reconcile.pods import NO_CONTEXT, DecisionContext, place, question_about
-from controller.reconcile.quotas import members_beyond_quota
 from controller.refusal import Refusal
 from controller.state import State
 from driver.limits import listed
@@ -308,9 +307,7 @@ class _GangDecider:
         placed = places(self._state, found.open, own)
         starts = not (found.running or self._stands(terms))
         to_come = [one for one in plan.placements if one.pod not in found.pods]
-        beyond = members_beyond_quota(
-            self._state, self._gang.key, placed, to_come, together=starts or bool(terms.sub_groups)
-        )
+        beyond = self._beyond_quota(placed, to_come, together=starts or bool(terms.sub_groups))
         if beyond and starts:
             return self._give_up(next(iter(beyond.values())))
         placed = {key: one for key, one in placed.items() if key not in beyond}
@@ -323,6 +320,34 @@ class _GangDecider:
         # In the first phase no gate is removed, of the gang or of a sub-group.
         carried = first if first and not found.started else self._one_by_one(placed, first)
         return replace(self._decision(decisions | carried, left), plan=plan, started=True)
+
+    def _beyond_quota(
+        self, placed: Mapping[str, PlacePod], to_come: Iterable[Placement], *, together: bool
+    ) -> Mapping[str, Wait]:
+        """Return the members that the quotas of the namespace do not allow to be placed, each with the reason.
+
+        Args:
+            placed: the decisions about members that have a place in the plan, in order.
+            to_come: the places of members that do not exist yet.
+            together: whether all are allowed or none; if not, the first ones may be, and members to come do not count.
+        """
+        state, gang = self._state, self._gang.key
+        namespace, subject = gang.partition("/")[0], f"gang {gang}"
+        if not state.quotas.limits(namespace):
+            return {}
+        wanted = {key: [allocation for _, allocation in one.allocations] for key, one in placed.items()}
+        if together:
+            given = [allocation for one in to_come for allocation in one.allocations]
+            given += [allocation for own in wanted.values() for allocation in own]
+            wait = quota_wait(state, namespace, given, gang, subject)
+            return dict.fromkeys(placed, wait) if wait else {}
+        given, beyond = [], {}
+        for key, own in wanted.items():
+            if own and (wait := quota_wait(state, namespace, [*given, *own], gang, subject)):
+                beyond[key] = wait
+            else:
+                given += own
+        return beyond
 
     def _one_by_one(self, placed: Mapping[str, PlacePod], first: Mapping[str, PlacePod]) -> dict[str, Decision]:
         """Let members of a gang that has started go at once, apart from those of a sub-group that begins."""

@@ -45,7 +45,15 @@ from controller.reconcile.decisions import (
     TakeBack,
     Wait,
 )
-from controller.reconcile.demand import ANY_NODE, HasDevices, NeedsDevices, NodeRestrictions, demand_of, reachable_nodes
+from controller.reconcile.demand import (
+    ANY_NODE,
+    HasDevices,
+    NeedsDevices,
+    NodeRestrictions,
+    demand_of,
+    quota_wait,
+    reachable_nodes,
+)
 from controller.reconcile.history import NO_HISTORY, PATIENCE_SECONDS, PlacementHistory, relevant_reason
 from controller.reconcile.lettinggo import (
     as_expected,
@@ -69,7 +77,6 @@ from controller.reconcile.podclaims import (
     said_by_kube_scheduler,
     unreserved,
 )
-from controller.reconcile.quotas import quota_wait
 from controller.refusal import AskedInVain, Refusal
 from controller.state import NEVER, ClaimRecord, PodView, State
 from driver.limits import listed

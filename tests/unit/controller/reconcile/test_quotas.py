@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.reconcile import decide
 from controller.reconcile.decisions import PlacePod, Reason, TakeBack, Wait
-from controller.reconcile.quotas import quota_wait
+from controller.reconcile.demand import quota_wait
 from controller.state import Promise
 from driver.kube.api import RESOURCE_QUOTAS
 from driver.model import Allocation, DeviceId, Result
