@@ -45,10 +45,11 @@ from controller.reconcile.decisions import (
     Release,
     TakeBack,
     Wait,
+    claim_updates,
+    patched_status,
 )
 from controller.reconcile.history import RELEASE_SECONDS
 from controller.reconcile.pods import MOST_SHAPES
-from controller.reconcile.updates import claim_updates, patched_status
 from controller.refusal import AskedInVain, Refusal
 from controller.state import PodView, State
 from controller.waiting import rank_of

@@ -2,8 +2,7 @@
 
 from controller.reconcile import decide_claim
 from controller.reconcile.claims import ORPHAN_SECONDS, DoubleUse, SickDevices, double_use, sick_devices
-from controller.reconcile.decisions import FreeClaim, Idle, Wait
-from controller.reconcile.updates import Deallocate
+from controller.reconcile.decisions import Deallocate, FreeClaim, Idle, Wait
 from controller.reporting import Reporter
 from controller.state import Changes
 from controller.worker import Shared, Worker

@@ -11,6 +11,7 @@ from controller.preemption import wait_for_ends
 from controller.preemption.worker import Preempting
 from controller.reconcile import NO_HISTORY, DecisionContext, NodeRestrictions, PlacementHistory, decide
 from controller.reconcile.decisions import (
+    ClaimUpdate,
     Decision,
     Idle,
     LetGo,
@@ -21,10 +22,10 @@ from controller.reconcile.decisions import (
     Release,
     TakeBack,
     Wait,
+    claim_updates,
 )
 from controller.reconcile.history import RELEASE_SECONDS, NodesBeingRetried
 from controller.reconcile.pods import NOT_ASKED_YET
-from controller.reconcile.updates import ClaimUpdate, claim_updates
 from controller.refusal import Refusal
 from controller.state import Changes, PodView
 from controller.worker import Shared, Worker

@@ -12,9 +12,8 @@ lettinggo           letting pods go: when, what kube-scheduler allocates for the
 demand              a pod that is about to be placed, the nodes that it may go to, and what quotas allow
 history             the nodes where kube-scheduler refused a pod or is trying it again, and the evictions for it
 | podclaims         the claims of a pod: which are ours, their faults, and what they must have in common
-| updates           turns a decision into changes of the ``status`` of claims
 | claims            decides about a claim: nobody uses it, others hold its devices, or these do not work
-decisions           decisions, as values
+decisions           decisions, as values, and what each changes in the ``status`` of claims
 | othernames        what a text on an object says of objects in other namespaces
 """
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from controller.allocation import small_amounts
-from controller.reconcile.decisions import MakeRoom, PlacePod, Reason, is_recorded
+from controller.reconcile.decisions import Allocate, ClaimUpdate, MakeRoom, PlacePod, Reason, Reserve, is_recorded
 from controller.reconcile.othernames import named_within
-from controller.reconcile.updates import Allocate, ClaimUpdate, Reserve
 from controller.state import PodView, Promise, State
 from controller.writing.steps import (
     AddFinalizer,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.reconcile.updates import Allocate, Deallocate
+from controller.reconcile.decisions import Allocate, Deallocate
 from controller.writing.sequences import no_wish, wish
 from driver.device_facts import device_statuses
 from driver.model import Consumer, OpaqueConfig

@@ -9,8 +9,7 @@ import pytest
 from controller.gangs import Gang, GangPlan, TriedDomains, choose
 from controller.reconcile import decide, decide_gang, known_gang
 from controller.reconcile.claims import sick_devices
-from controller.reconcile.decisions import GangDecision, PlacePod, Reason, TakeBack, Wait
-from controller.reconcile.updates import claim_updates
+from controller.reconcile.decisions import GangDecision, PlacePod, Reason, TakeBack, Wait, claim_updates
 from controller.refusal import Refusal
 from driver.kube.api import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Object
 from driver.model import Consumer
