@@ -37,8 +37,7 @@ from controller.templates import TemplateSync
 from controller.waiting import Hold
 from controller.worker import Shared, Worker
 from controller.worker.metrics import ControllerMetrics, DecisionOutcome
-from controller.worker.queue import Kind
-from controller.worker.turns import Turns
+from controller.worker.queue import Kind, Turns
 from controller.worker.writes_in_flight import WritesInFlight
 from controller.writing import WriteResult, Writes, WritesOfTerm
 from driver.clock import Clock
@@ -198,7 +197,7 @@ class Controller:
         self._deciding = False
         state, clock, log, settings = self._state, self._clock, self._log, self._settings
         self._in_flight = WritesInFlight(state, self._writes, clock, log, settings.longest_write_seconds)
-        self._queue = Turns(state, self._in_flight, clock)
+        self._queue = Turns(state, self._in_flight.is_busy, clock)
         shared = Shared(
             state=state,
             queue=self._queue,

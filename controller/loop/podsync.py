@@ -30,7 +30,7 @@ from controller.refusal import Refusal
 from controller.state import Changes, PodView
 from controller.worker import Shared, Worker
 from controller.worker.metrics import DecisionOutcome
-from controller.worker.turns import objects_of
+from controller.worker.queue import objects_of
 from controller.worker.writes_in_flight import MOST_TRIES, SequenceState, asked_to_wait
 from controller.writing import NotEvicted, Obstacle, WriteResult, WriteSequence
 from controller.writing.sequences import (

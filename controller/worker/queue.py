@@ -1,14 +1,24 @@
-"""A queue of keys with due times, each key at most once, and the time that namespaces have left of their turns. Pure.
+"""The queue of the controller: keys with due times, whose turn it is, and when a write that failed is made again.
 
 Of the keys that are due, the first in the order comes up, so that no namespace keeps others waiting for long.
+
+The members of a gang are decided together, and not more often than needed. Most changes of a gang come in as many
+pieces as it has members: its pods are made, its claims written, its gates removed, its pods bound. A decision about a
+gang looks at all members, so one for each piece would cost the square of their number.
 """
 
 import heapq
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from math import floor, inf
 from typing import Any, Final, Generic, Literal, TypeVar
 
-from driver.kube.api import AlreadyExists, Conflict, NotFound, Unavailable
+from controller.state import PodView, State
+from controller.waiting import Rank, rank_of, rank_of_gang
+from controller.writing.steps import ObjectKey
+from driver.clock import Clock
+from driver.kube.api import PODS, RESOURCE_CLAIMS, AlreadyExists, Conflict, NotFound, Unavailable
+
+K = TypeVar("K")
 
 TURN_SECONDS: Final = 0.1
 """Time that the controller decides for a namespace before others of the same priority have their turn."""
@@ -18,7 +28,7 @@ _NOTHING: Final = 1e-9
 """Rest that sums of seconds leave because they are not exact."""
 
 
-class Shares:
+class _Shares:
     """The time that each namespace has left of its turn (deficit round robin).
 
     While all have time left, the order of service decides alone. A decision that takes longer than a turn is paid for
@@ -48,15 +58,6 @@ class Shares:
         self._left.clear()
 
 
-K = TypeVar("K")
-Kind = Literal["pod", "claim", "gang", "wake", "template"]
-"""What is decided about. "wake": whether a change may help a pod that waits. "template": a ResourceClaimTemplate on
-demand."""
-Key = tuple[Kind, str]
-"""The kind of object and its key (``namespace/name``)."""
-AFTER_FAILURE_SECONDS: Final = 60.0
-"""Pause after a write that failed by something that somebody has to mend, such as a missing right."""
-
 _Ready = tuple[Any, float, int, K]
 
 
@@ -85,7 +86,7 @@ class KeyedQueue(Generic[K]):
         self._later: list[tuple[float, int, K]] = []
         self._ready: dict[tuple[int, str], list[_Ready[K]]] = {}
         """Heaps of the keys that are due, by level and namespace."""
-        self._shares = Shares()
+        self._shares = _Shares()
         self._sequence = 0
 
     def __len__(self) -> int:
@@ -157,6 +158,123 @@ class KeyedQueue(Generic[K]):
                 heapq.heappop(heap)
             if not heap:
                 del self._ready[place]
+
+
+Kind = Literal["pod", "claim", "gang", "wake", "template"]
+"""What is decided about. "wake": whether a change may help a pod that waits. "template": a ResourceClaimTemplate on
+demand."""
+Key = tuple[Kind, str]
+"""The kind of object and its key (``namespace/name``)."""
+AT_ONCE: Final = 32
+"""Size up to which gangs are decided at every change."""
+_CLAIMS_FIRST: Final = -(2**40)
+"""Level before every priority."""
+SECONDS_PER_MEMBER: Final = 0.001
+"""Least time between two decisions about a larger gang because of changes of its members, for each member. A decision
+takes about a twentieth of that. Changes of nodes are never put off."""
+
+
+class Turns(KeyedQueue[Key]):
+    """The queue of the controller. A pod that is in a gang stands for the gang.
+
+    Claims come first, because they may free devices; then pods and gangs in the order of service.
+
+    Args:
+        is_written: returns whether one of the objects is being written, so that nothing can be decided about it now.
+    """
+
+    def __init__(self, state: State, is_written: Callable[[Iterable[ObjectKey]], bool], clock: Clock):
+        super().__init__(self._rank_of, self._level_of, _namespace_of)
+        self._state = state
+        self._is_written = is_written
+        self._clock = clock
+        self._busy: dict[str, list[str]] = {}
+        """Members of gangs that were being written when somebody looked; at most all of them, at least the last one."""
+        self._decided: dict[str, float] = {}
+        """Time of the last decision about each gang (monotonic seconds)."""
+
+    def add(self, key: Key, due: float) -> None:
+        """Make ``key`` due at ``due`` (monotonic seconds), unless it is due sooner already.
+
+        A gang of which a member is being written is left alone: it is added again when the writes have ended.
+        """
+        kind, name = key
+        if kind == "pod" and (gang := self._state.gangs.gang_of(name)):
+            self.add_changed(gang, due)
+        elif kind != "gang" or not self._is_known_busy(name):
+            super().add(key, due)
+
+    def soon(self, kind: Kind, keys: Iterable[str], after: float = 0.0) -> None:
+        """Make objects of one kind due in so many seconds, each unless it is due sooner already."""
+        due = self._clock.monotonic() + after
+        for key in keys:
+            self.add((kind, key), due)
+
+    def add_changed(self, gang: str, due: float) -> None:
+        """Make ``gang`` due because of its members: a large one not before some time after its last decision."""
+        members = len(self._state.gangs.members(gang))
+        if members > AT_ONCE and gang in self._decided:
+            due = max(due, self._decided[gang] + members * SECONDS_PER_MEMBER)
+        self.add(("gang", gang), due)
+
+    def decided(self, gang: str) -> None:
+        """Note that the gang was decided now."""
+        self._decided[gang] = self._clock.monotonic()
+
+    def gone(self, gang: str) -> None:
+        """Forget the gang."""
+        self._decided.pop(gang, None)
+        self._busy.pop(gang, None)
+
+    def is_busy(self, gang: str) -> bool:
+        """Return whether an object of any member is being written."""
+        if not self._is_known_busy(gang):
+            pods = (self._state.pods[key] for key in self._state.gangs.members(gang))
+            if busy := [pod.key for pod in pods if self._is_written(objects_of(pod))]:
+                self._busy[gang] = busy
+        return gang in self._busy
+
+    def _is_known_busy(self, gang: str) -> bool:
+        """Return whether a member that was being written still is. Others are forgotten."""
+        busy = self._busy.get(gang)
+        while busy:
+            pod = self._state.pods.get(busy[-1])
+            if pod and self._state.gangs.gang_of(pod.key) == gang and self._is_written(objects_of(pod)):
+                return True
+            busy.pop()
+        self._busy.pop(gang, None)
+        return False
+
+    def _rank_of(self, key: Key) -> Rank:
+        """Return the place of the key in the order of service."""
+        kind, name = key
+        name = (self._state.gangs.gang_of(name) or name) if kind == "wake" else name
+        if kind == "gang" or name != key[1]:
+            # A member is as urgent as its gang.
+            members = [pod for member in self._state.gangs.members(name) if (pod := self._state.pods.get(member))]
+            return rank_of_gang(self._state, members) if members else Rank(0, "", name)
+        if kind == "template":
+            # It is as urgent as the first pod that waits for it, and comes before others of that priority.
+            waiting = self._state.pods.get(next(iter(self._state.on_demand.awaiting(name)), ""))
+            return Rank(-waiting.priority if waiting else 0, "", name)
+        pod = None if kind == "claim" else self._state.pods.get(name)
+        return rank_of(self._state, pod) if pod else Rank(0, "", name)
+
+    def _level_of(self, key: Key) -> int:
+        return _CLAIMS_FIRST if key[0] == "claim" else self._rank_of(key).below
+
+
+def _namespace_of(key: Key) -> str:
+    return key[1].partition("/")[0]
+
+
+def objects_of(pod: PodView) -> Iterable[ObjectKey]:
+    """Return the pod and its claims."""
+    return ((PODS, pod.key), *((RESOURCE_CLAIMS, key) for key in pod.claim_keys))
+
+
+AFTER_FAILURE_SECONDS: Final = 60.0
+"""Pause after a write that failed by something that somebody has to mend, such as a missing right."""
 
 
 class RetryTimes(Generic[K]):

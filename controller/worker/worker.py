@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from controller.refusal import AskedInVain
 from controller.state import Changes, State
 from controller.worker.metrics import ControllerMetrics
-from controller.worker.turns import Turns
+from controller.worker.queue import Turns
 from controller.worker.writes_in_flight import WritesInFlight
 from controller.writing import WriteResult, Writes
 from driver.clock import Clock

@@ -99,8 +99,8 @@ def test_an_import_outside_the_home_of_a_library_is_found(importer: str, importe
 @pytest.mark.parametrize(
     ("importer", "imported"),
     [
-        ("controller.worker.queue", "time"),
-        ("controller.worker.queue", "random"),
+        ("controller.state.versions", "time"),
+        ("controller.state.versions", "random"),
         ("controller.waiting.held", "os"),
         ("controller.allocation.fleet", "threading"),  # its package says it
         ("driver.wire.fields", "requests"),

@@ -6,7 +6,7 @@ import pytest
 
 from controller.reconcile.claims import ORPHAN_SECONDS
 from controller.reconcile.history import PATIENCE_SECONDS
-from controller.worker.turns import objects_of
+from controller.worker.queue import objects_of
 from controller.writing import WriteResult, WriteSequence
 from driver.kube.api import PODS, RESOURCE_CLAIMS, ApiCall, Conflict, Forbidden, Invalid, NotFound, Unavailable
 from tests.unit.controller.filled_state import FilledState

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.worker.turns import AT_ONCE
+from controller.worker.queue import AT_ONCE
 from tests.unit.controller.loop.gangworld import GangWorld
 
 MOST = 6
