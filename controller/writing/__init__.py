@@ -1,8 +1,7 @@
 """Carries decisions out: turns each into a sequence of writes, and has many sequences under way through one port.
 
 threaded      the port of the running program, with many writes in flight
-port          takes sequences and returns at once; results come back as events
-lanes         orders the sequences that wait for their turn
+port          takes sequences and returns at once; results come back as events; and the order in which they start
 execution     carries out one sequence, call by call
 | sequences   turns a decision into a sequence of writes
 steps         writes as values

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from controller.writing.execution import Execution
-from controller.writing.lanes import Lanes, ReportKey
-from controller.writing.port import Channel
+from controller.writing.port import Channel, Lanes, ReportKey
 from controller.writing.steps import Lane, WriteSequence
 from driver.observe import Metrics
 from driver.threads import start_thread

@@ -12,7 +12,7 @@ from typing import Any
 from controller.state import DEVICE_TAINT_RULES_BETA, Decoded, PodView, StateDelta
 from controller.state.kinds import Deleted
 from controller.writing import Writes, WriteSequence
-from controller.writing.lanes import ReportKey
+from controller.writing.port import ReportKey
 from controller.writing.steps import PatchClaimStatus, RemoveGate, Target, at_version
 from driver.cel import DeviceView, SelectorFault, compile_selector, view
 from driver.kinds import KIND_ATTRIBUTE

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.writing.execution import Execution
-from controller.writing.lanes import Lanes, ReportKey
-from controller.writing.port import Channel
+from controller.writing.port import Channel, Lanes, ReportKey
 from controller.writing.steps import Lane, WriteResult, WriteSequence
 
 ONE_AFTER_ANOTHER: Mapping[Lane, int] = dict.fromkeys(Lane, 1)

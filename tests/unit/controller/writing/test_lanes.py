@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.writing.execution import Execution
-from controller.writing.lanes import Lanes
+from controller.writing.port import Lanes
 from controller.writing.steps import Lane, ReadObject, Target, WriteSequence
 from driver.kube.api import PODS
 from tests.unit.controller.writing.terms import OneTerm
