@@ -6,8 +6,7 @@ from that copy, in another thread.
 text       a snapshot as Prometheus reads it, and the names of all series
 | peers    the fleet under the names of other systems
 counting   what a snapshot comes to: states of cards, totals by type, namespace and gang
-snapshot   a copy of what is counted, and what makes it
-holdings   what each claim holds of which card, and for how long, kept up to date change by change
+snapshot   what each claim holds of which card, and for how long, kept up to date change by change; and copies of it
 """
 
 from controller.census.counting import Census, KnownCards, count

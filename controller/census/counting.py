@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, get_args
 
 from controller.allocation import PublishedPool
-from controller.census.holdings import CountedHolding, HeldDevice
-from controller.census.snapshot import Snapshot
+from controller.census.snapshot import CountedHolding, HeldDevice, Snapshot
 from driver.device_facts import card_of
 from driver.kinds import SHARE_KINDS, UNKNOWN_KIND, WHOLE_KINDS, CardState, CardUse, Closure, card_state
 from driver.metric_labels import labels

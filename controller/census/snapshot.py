@@ -1,17 +1,183 @@
-"""A copy of what is counted, made in the thread that decides. Pure.
+"""The fleet at one moment: its cards, who waits, and what each claim holds of which card, and for how long. Pure.
 
-So a snapshot is of one moment. It copies references only: some milliseconds for 40,000 cards.
+The thread that decides keeps ``Holdings`` up to date change by change, and copies a ``Snapshot`` when it is asked, so
+that it is of one moment. That copies references only: some milliseconds for 40,000 cards. Times are exact sums, without
+a clock of their own.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from controller.allocation import PublishedPool
-from controller.census.holdings import CountedHolding, CountedUse, Holdings
+from controller.allocation import CARD, PublishedPool
 from controller.gangs import Membership
-from controller.quotas import QuotaUse
+from controller.quotas import WHOLE_CARD, QuotaUse, taken
 from controller.state import Changes, State
+from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND
+from driver.model import Allocation, Claim, Device, Result
+from driver.names import Names
+from driver.quantity import NANO
+
+FORGET_SECONDS: Final = 3600.0
+"""How long a sum is kept of which nothing is held: namespaces come and go without end."""
+
+
+class CountedUse(NamedTuple):
+    """Whose time is summed up: that of a namespace with cards of one type, held as one kind of device."""
+
+    namespace: str
+    type: str
+    kind: str
+
+
+@dataclass(slots=True)
+class _Meter:
+    held: int = 0
+    """Parts of ``CARD`` that are held now."""
+    since: float = 0.0
+    """Until when ``total`` counts."""
+    total: float = 0.0
+    """Seconds of whole cards."""
+
+    def read(self, now: float) -> float:
+        return self.total + self.held / CARD * (now - self.since)
+
+
+class CardSeconds:
+    """Sums up the time for which parts of cards are held. Every change is counted when it is made."""
+
+    def __init__(self) -> None:
+        self._meters: dict[CountedUse, _Meter] = {}
+
+    def change(self, use: CountedUse, parts: int, now: float) -> None:
+        """Count from ``now`` on that so many parts of ``CARD`` more are held, or less."""
+        meter = self._meters.setdefault(use, _Meter(since=now))
+        meter.total, meter.since = meter.read(now), now
+        meter.held += parts
+
+    def restart(self, now: float) -> None:
+        """Begin all sums anew at 0; what is held is held still."""
+        self._meters = {use: _Meter(meter.held, now) for use, meter in self._meters.items() if meter.held}
+
+    def totals(self, now: float) -> Mapping[CountedUse, float]:
+        """Return the seconds of each use until ``now``; forget those of which nothing was held for long."""
+        gone = [use for use, one in self._meters.items() if not one.held and now - one.since > FORGET_SECONDS]
+        for use in gone:
+            del self._meters[use]
+        return {use: meter.read(now) for use, meter in self._meters.items()}
+
+
+FindHeld = Callable[[Result], tuple[Device | None, int]]
+"""Returns the device of a result as it is published, None if no slice has it, and how much of its card the result
+takes, in parts of ``CARD``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """One device of a claim."""
+
+    request: str
+    pool: str
+    device: str
+    kind: str
+    type: str
+    memory: int
+    """Bytes."""
+    cores: float
+    """Of the card's compute, from 0 to 1."""
+    parts: int
+    """Of ``CARD``: the larger one of its parts of memory and cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedHolding:
+    """What one claim holds.
+
+    Attributes:
+        node: that the allocation is bound to; "" if it is not bound to one.
+        pods: that it is reserved for; other consumers have no pods yet.
+        is_reserved: whether it has any consumer.
+    """
+
+    namespace: str
+    claim: str
+    node: str
+    pods: tuple[str, ...]
+    is_reserved: bool
+    devices: tuple[HeldDevice, ...]
+
+
+class Holdings:
+    """The holdings of all claims with devices of our driver, by key, and the time for which they were held.
+
+    Attributes:
+        seconds: of cards, by namespace, type and kind.
+    """
+
+    def __init__(self, names: Names, find: FindHeld):
+        self._driver = names.driver
+        self._type, self._kind = names.attribute("type"), names.attribute(KIND_ATTRIBUTE)
+        self._find = find
+        self._known: dict[str, CountedHolding] = {}
+        self._allocations: dict[str, Allocation] = {}
+        self.seconds = CardSeconds()
+
+    def update(self, key: str, claim: Claim | None, now: float) -> None:
+        """Take in a claim as it is at ``now``, or that it is gone (None)."""
+        before = self._known.get(key)
+        after = self._holding(key, claim, before) if claim is not None and claim.allocation else None
+        if before == after:
+            return
+        for holding, sign in ((before, -1), (after, 1)):
+            for held in holding.devices if holding else ():
+                use = CountedUse(key.partition("/")[0], held.type, held.kind)
+                self.seconds.change(use, sign * held.parts, now)
+        if after is None:
+            self._known.pop(key, None)
+            self._allocations.pop(key, None)
+        else:
+            self._known[key] = after
+
+    def copy(self) -> Mapping[str, CountedHolding]:
+        """Return what is held now, by claim."""
+        return self._known.copy()
+
+    def _holding(self, key: str, claim: Claim, before: CountedHolding | None) -> CountedHolding | None:
+        allocation = claim.allocation
+        ours = [one for one in allocation.results if one.device.driver == self._driver] if allocation else []
+        if not ours or allocation is None:
+            return None
+        same = before is not None and self._allocations.get(key) == allocation
+        self._allocations[key] = allocation
+        known = {(one.request, one.pool, one.device): one for one in before.devices} if before and same else {}
+        return CountedHolding(
+            namespace=claim.namespace,
+            claim=claim.name,
+            node=allocation.node_name,
+            pods=tuple(one.name for one in claim.reserved_for if one.is_pod),
+            is_reserved=bool(claim.reserved_for),
+            devices=tuple(self._held(one, known) for one in ours if not one.admin_access),
+        )
+
+    def _held(self, result: Result, known: Mapping[tuple[str, str, str], HeldDevice]) -> HeldDevice:
+        device, parts = self._find(result)
+        key = (result.request, result.device.pool, result.device.device)
+        if device is None and key in known:
+            # It is published no longer. What was taken of it is still taken.
+            return known[key]
+        return HeldDevice(
+            *key,
+            kind=_text(device, self._kind) or UNKNOWN_KIND,
+            type=_text(device, self._type),
+            memory=taken(result, device, "memory") // NANO,
+            cores=min(1.0, taken(result, device, "cores") / WHOLE_CARD.nanos),
+            parts=min(parts, CARD),
+        )
+
+
+def _text(device: Device | None, attribute: str) -> str:
+    value = device.attributes.get(attribute) if device else None
+    return value if isinstance(value, str) else ""
 
 
 class CountedPod(NamedTuple):

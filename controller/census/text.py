@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from controller.allocation import CARD
 from controller.census.counting import PAUSE_EVERY, Census, CountedCard, Group
-from controller.census.holdings import HeldDevice
+from controller.census.snapshot import HeldDevice
 from driver.device_facts import card_of
 from driver.metric_labels import label, labels
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from controller.allocation import CARD
 from controller.census import Detail, FleetCopies, KnownCards, Snapshot, count, exposition
-from controller.census.holdings import CountedHolding, CountedUse
+from controller.census.snapshot import CountedHolding, CountedUse
 from controller.loop import Controller
 from controller.state import Changes, State
 from driver.device_facts import card_of

@@ -5,7 +5,7 @@ from typing import Any
 
 from controller.allocation import Fleet
 from controller.census import Snapshot
-from controller.census.holdings import Holdings
+from controller.census.snapshot import Holdings
 from driver.kube.api import Object
 from driver.names import Names
 from driver.wire import claim_from, slice_from

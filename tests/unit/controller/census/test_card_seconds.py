@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.allocation import CARD
-from controller.census.holdings import FORGET_SECONDS, CardSeconds, CountedUse
+from controller.census.snapshot import FORGET_SECONDS, CardSeconds, CountedUse
 from tests.unit.controller.census.fleets import SmallFleet, card, claim, pool
 
 USE = CountedUse("team", "h100", "gpu")
