@@ -9,7 +9,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.census import KnownCards, Snapshot, count, peer_exposition
-from controller.census.peers import PEERS
+from controller.census.text import PEERS
 from controller.quotas import QuotaUse
 from driver.quantity import NANO
 from kubeletplugin.share_usage import HAMI
