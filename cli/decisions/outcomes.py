@@ -9,12 +9,13 @@ from controller.allocation import Drivers, NodeReasons
 from controller.explaining.messages import (
     IN_VAIN,
     Message,
+    Summary,
     message_of,
+    render,
     rests_on_memory,
     summary_of,
     with_member,
 )
-from controller.explaining.summary import Summary, render
 from controller.reconcile.decisions import Decision, PodRefusal, Reason, Release, TakeBack, Wait
 from controller.refusal import Refusal
 from controller.state import ClaimRecord, PodView, State

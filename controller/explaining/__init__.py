@@ -3,8 +3,7 @@
 To ask every node may cost more than all decisions that are due, so it is done in turns, once for all pods of a shape.
 
 explainer  asks each node why it refuses a pod, in turns, and remembers what they say by shape of pod
-messages   the reasons of all nodes as the text of a condition and an Event, and for JSON
-summary    nodes grouped by their reasons, and the closest miss, as values and as text
+messages   nodes grouped by their reasons, and the closest miss, for JSON and as the text of a condition and an Event
 """
 
 from controller.explaining.explainer import AskedNodes, MessageFinder, Questions, ask_all

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from controller.explaining.summary import render
+from controller.explaining.messages import render
 from driver.model import (
     AttributeValue,
     Capacity,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.explaining.summary import render
+from controller.explaining.messages import render
 from driver.model import DeviceClass
 from tests.unit.controller.allocation.nodefit.test_device_order import placement, results, share, shared_cards
 from tests.unit.controller.allocation.small_fleets import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controller.allocation import Exclusion, NodeReasons, Shortage
 from controller.allocation.reasons import MOST_CAUSES
-from controller.explaining.summary import MOST_GROUPS, Closest, render, summarise
+from controller.explaining.messages import MOST_GROUPS, Closest, render, summarise
 from driver.model import Taint
 from tests.unit.controller.allocation.small_fleets import NODE, claim, device, fleet, hold, pool, refused, want
 

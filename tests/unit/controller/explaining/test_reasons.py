@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.allocation import NodeReasons
-from controller.explaining.summary import render, summarise
+from controller.explaining.messages import render, summarise
 from driver.model import Capacity, Claim, Constraint, Device, DeviceClass, RequestPolicy, Slice, Taint, Want
 from driver.wire import taint_rule_from
 from tests.unit.controller.allocation.small_fleets import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from controller.allocation import Fleet
-from controller.explaining.summary import render
+from controller.explaining.messages import render
 from driver.model import Claim, Device, DeviceClass, OpaqueConfig, Result, Want
 from driver.names import NUMA_NODE, PCIE_ROOT, Names
 from driver.parameters import PlacementPolicy
