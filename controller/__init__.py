@@ -16,7 +16,6 @@ election       leader election with one Lease
 | census       what the fleet has, who holds it and who waits, for monitoring
 reconcile      decides about one pod, gang or claim
 | waiting      the pods that wait, and the order in which they are served
-| settings     reads the part of the settings that decisions depend on
 state          the state of the cluster, indexed
 gangs          pods that start together, in one domain of the topology
 cluster        devices, nodes and quotas, and what would be if some were gone, or others were there

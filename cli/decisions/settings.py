@@ -7,8 +7,7 @@ from typing import Final
 
 from cli.live import NoRights, get_one
 from cli.objects.checks import InputObject
-from controller.settings import decision_settings
-from controller.state import DecisionSettings
+from controller.state import DecisionSettings, decision_settings
 from driver.errors import OperatorFault
 from driver.kube.api import (
     DEPLOYMENTS,

@@ -30,8 +30,7 @@ from controller.reconcile.decisions import Reason
 from controller.reconcile.pods import MOST_SHAPES
 from controller.refusal import AskedInVain
 from controller.reporting import QuotaUses
-from controller.settings import decision_settings
-from controller.state import Changes, State, StateDelta
+from controller.state import Changes, State, StateDelta, decision_settings
 from controller.state.times import Timeline
 from controller.templates import TemplateSync
 from controller.waiting import Hold

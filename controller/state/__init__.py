@@ -23,7 +23,14 @@ times          time stamps of objects, and on the clock of this program
 
 from controller.state.changes import Changes, Followed, Kinds
 from controller.state.claims import ClaimRecord, Promise
-from controller.state.kinds import DEVICE_TAINT_RULES_BETA, GANG_RESOURCES, DecisionSettings, Decoded, StateDelta
+from controller.state.kinds import (
+    DEVICE_TAINT_RULES_BETA,
+    GANG_RESOURCES,
+    DecisionSettings,
+    Decoded,
+    StateDelta,
+    decision_settings,
+)
 from controller.state.pods import PodView
 from controller.state.state import State
 from controller.state.times import NEVER, epoch_seconds
@@ -42,5 +49,6 @@ __all__ = [
     "Promise",
     "State",
     "StateDelta",
+    "decision_settings",
     "epoch_seconds",
 ]

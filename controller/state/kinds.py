@@ -21,6 +21,7 @@ from controller.gangs import (
     job_from,
     job_set_from,
     stateful_set_from,
+    tiers_from,
 )
 from controller.placement import Needs, storage_class_from, volume_claim_from, volume_from, volume_limits_from
 from controller.quotas import Quota, quota_from, unreadable_quota
@@ -82,6 +83,7 @@ from driver.kube.objects import object_key
 from driver.kube.reflector import Delta, Missing, Removed, Restored, Synced, Unreadable
 from driver.model import Allocation, ClaimSpec, DeviceId, NodeSelector, Result, Slice
 from driver.names import Names
+from driver.settings import ControllerSettings
 from driver.wire import SharedSlices, taint_rule_from
 
 T = TypeVar("T")
@@ -180,6 +182,17 @@ class DecisionSettings:
     scheduler_names: tuple[str, ...] = ()
     max_unbound_seconds: float = 300
     also_allocates: tuple[str, ...] = ()
+
+
+def decision_settings(settings: ControllerSettings) -> DecisionSettings:
+    """Return what all of the controller's settings say."""
+    return DecisionSettings(
+        tiers=tiers_from(settings.volcano_tiers),
+        closing_node_conditions=tuple(settings.closing_node_conditions),
+        scheduler_names=settings.scheduler_names,
+        max_unbound_seconds=settings.max_unbound_seconds,
+        also_allocates=settings.also_allocates,
+    )
 
 
 DEVICE_TAINT_RULES_BETA: Final = Resource(
