@@ -8,9 +8,9 @@ kinds          the kinds of objects that are followed: how each is decoded, whic
                equal parts of many objects
 handlers       updates the indexes when an object changes
 gangs          groups pods into gangs, and finds the terms on which each starts
-| knownnodes   nodes: what others change on each, and the annotations that keep autoscalers from them
+| knownnodes   nodes: what others change on each, and the annotations that keep autoscalers from them; also namespaces
+               and volumes, which are read only to choose nodes
 | kept_places  places that are kept for pods which preempt others
-| scheduling   namespaces and volumes, which are read only to choose nodes
 | budgets      PodDisruptionBudgets: what they select, and allow
 | templates    the claims of pods that do not exist yet, and who names the templates that are made on demand
 claims         claims by key, and the consumer of each

@@ -15,9 +15,8 @@ from controller.state.changes import Changes, Touched
 from controller.state.claims import ClaimRecord, Claims, Promise, consumer_of, holds_devices_of
 from controller.state.devices import ClassRecord, DeviceClasses, DeviceKinds, SliceNodes
 from controller.state.gangs import Gangs
-from controller.state.knownnodes import NodeRevisions, Protections
+from controller.state.knownnodes import NodeRevisions, PodsWithVolumes, Protections
 from controller.state.pods import Pods, PodView
-from controller.state.scheduling import PodsWithVolumes
 from controller.state.templates import ClaimTemplates, DecodedTemplate, TemplatesOnDemand
 from driver.kube.api import Resource
 from driver.model import Claim, Slice, TaintRule

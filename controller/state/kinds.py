@@ -42,15 +42,16 @@ from controller.state.handlers import (
     TemplateHandler,
     WorkloadHandler,
 )
-from controller.state.knownnodes import NodeHandler, node_from
-from controller.state.pods import PodView, pod_from
-from controller.state.scheduling import (
+from controller.state.knownnodes import (
     NamespaceHandler,
+    NodeHandler,
     PodsWithVolumes,
     VolumeClaimHandler,
     VolumeHandler,
     namespace_from,
+    node_from,
 )
+from controller.state.pods import PodView, pod_from
 from controller.state.templates import (
     DecodedTemplate,
     is_made_on_demand,
