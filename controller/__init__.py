@@ -7,7 +7,8 @@ kueue          jobs in the queues of Kueue: whether their pods would get their d
 | preemption   pods that are evicted for others of higher priority: who has to go, and what is kept
 | templates    templates on demand: made when a pod names them, and removed
 | autoscaling  what autoscalers are told: which pods a new node would help, and which nodes must stay
-| reporting    reports why pods wait, and what quotas have left
+| quotauses    what is used of quotas, in their status
+| reporting    reports why pods wait: conditions and Events
 worker         the protocol of what the loop runs, and what all of it uses
 writing        carries decisions out, as many writes in flight
 election       leader election with one Lease

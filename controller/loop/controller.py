@@ -26,10 +26,10 @@ from controller.loop.reasons import PodReports
 from controller.loop.waiting import WaitingPods
 from controller.preemption import Occupants, VictimLimits, prepare
 from controller.preemption.worker import Preempting
+from controller.quotauses import QuotaUses
 from controller.reconcile.decisions import Reason
 from controller.reconcile.pods import MOST_SHAPES
 from controller.refusal import AskedInVain
-from controller.reporting import QuotaUses
 from controller.state import Changes, State, StateDelta, decision_settings
 from controller.state.times import Timeline
 from controller.templates import TemplateSync

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controller.reporting.reporter import Note, event_of
+from controller.reporting import Note, event_of
 from controller.state.pods import pod_from
 from controller.writing.execution import carry_out
 from controller.writing.sequences import verdict_step

@@ -14,7 +14,7 @@ from controller.reconcile import decide
 from controller.reconcile.decisions import Wait
 from controller.reconcile.history import LAST_RESORT_SECONDS
 from controller.refusal import Refusal
-from controller.reporting.reporter import REMIND_SECONDS, REWORD_SECONDS
+from controller.reporting import REMIND_SECONDS, REWORD_SECONDS
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of
 from driver.kube.api import EVENTS, LEASES, NODES, PODS, RESOURCE_QUOTAS, Object

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from controller.reporting.reporter import REMIND_SECONDS
+from controller.reporting import REMIND_SECONDS
 from driver.kube.api import EVENTS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_QUOTAS
 from driver.kube.objects import pod_phase
 from driver.settings import ControllerSettings, Settings

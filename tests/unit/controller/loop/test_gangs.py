@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.reporting.reporter import REMIND_SECONDS
+from controller.reporting import REMIND_SECONDS
 from driver.kube.api import NODES, Conflict, Unavailable
 from tests.unit.controller.loop.gangworld import GangWorld, gang_config
 from tests.unit.controller.loop.world import Killed, expect_kill

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.reporting.reporter import REWORD_SECONDS
+from controller.reporting import REWORD_SECONDS
 from driver.kube.api import NODES, RESOURCE_SLICES
 from tests.unit.controller.loop.world import ControllerWorld
 

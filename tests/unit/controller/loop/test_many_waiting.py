@@ -7,7 +7,7 @@ import pytest
 
 from controller.explaining.explainer import Questions
 from controller.reconcile import decide
-from controller.reporting.reporter import REMIND_SECONDS, REWORD_SECONDS
+from controller.reporting import REMIND_SECONDS, REWORD_SECONDS
 from driver.kube.api import EVENTS, NODES
 from tests.unit.controller.loop.world import ControllerWorld
 

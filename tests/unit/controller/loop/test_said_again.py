@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controller.reporting.reporter import REMIND_SECONDS
+from controller.reporting import REMIND_SECONDS
 from driver.kube.api import EVENTS, Unavailable
 from tests.unit.controller.loop.gangworld import GangWorld
 from tests.unit.controller.loop.world import ControllerWorld

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reporting.reporter import REWORD_SECONDS
+from controller.reporting import REWORD_SECONDS
 from driver.kube.api import DEVICE_CLASSES
 from tests.unit.controller.autoscaling.test_node_wishes import GATED, scheduled
 from tests.unit.controller.loop.world import GATE, ControllerWorld

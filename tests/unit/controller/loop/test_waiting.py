@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from controller.reporting.reporter import REMIND_SECONDS
+from controller.reporting import REMIND_SECONDS
 from driver.kube.api import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from tests.unit.controller.loop.world import GATE, ControllerWorld
 

@@ -1,6 +1,6 @@
 """There is one Event for an object and reason, whoever writes it and however often."""
 
-from controller.reporting.reporter import Note, event_of
+from controller.reporting import Note, event_of
 from controller.writing.execution import carry_out
 from driver.kube.api import EVENTS, PODS
 from driver.limits import MAX_EVENT_MESSAGE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reporting.reporter import REWORD_SECONDS, LastReports
+from controller.reporting import REWORD_SECONDS, LastReports
 from controller.state import PodView
 from controller.state.pods import Condition, pod_from
 

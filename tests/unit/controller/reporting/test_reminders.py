@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.reporting.reporter import PACE_SECONDS, REMIND_SECONDS, Note, Reminders
+from controller.reporting import PACE_SECONDS, REMIND_SECONDS, Note, Reminders
 from driver.kube.api import PODS, RESOURCE_CLAIMS
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.election import Deposed
-from controller.reporting.reporter import Note, event_of
+from controller.reporting import Note, event_of
 from controller.writing.execution import Execution
 from controller.writing.steps import (
     AddFinalizer,
