@@ -19,7 +19,7 @@ from controller.gangs import GangTerms
 from controller.placement import NodeFacts, Nodes, NodeTaint, Placement, PodDemand, find_place
 from controller.reconcile.decisions import GangDecision, Idle, PodRefusal, Wait
 from controller.reconcile.demand import quota_wait
-from controller.reconcile.gangprogress import KnownGang
+from controller.reconcile.gangmembers import KnownGang
 from controller.reconcile.podclaims import as_decided
 from controller.reconcile.prospects import could_take
 from controller.state import ClaimRecord, PodView, State

@@ -11,7 +11,7 @@ from controller.preemption.worker import Preempting
 from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
 from controller.reconcile.decisions import GangDecision, MakeRoom, Reason, TakeBack, Wait
 from controller.reconcile.demand import ANY_NODE
-from controller.reconcile.gangprogress import KnownGang
+from controller.reconcile.gangmembers import KnownGang
 from controller.reconcile.gangs import Choose, places_for_later
 from controller.state import Changes
 from controller.worker import Shared, Worker

@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.allocation import DevicePosition, NodeSlot
 from controller.gangs import GangTerms, Quorum, SubGroup, SubGroups, TaskMinimums
-from controller.reconcile.gangprogress import known_gang
+from controller.reconcile.gangmembers import known_gang
 from controller.reconcile.lettinggo import is_bound_by_nobody
 from controller.state import PodView, State, epoch_seconds
 from controller.state.changes import Touched

@@ -5,8 +5,7 @@ The face has the questions; ``decisions`` has the answers. The caller keeps the 
 
 prospects           finds changes that could help a pod or gang that has no place, such as the end of others
 gangs               decides about the members of a gang, all of them or none
-later               the demands of gang members that do not exist yet
-gangprogress        the progress of the members of a gang
+gangmembers         the members of a gang: the progress of those that exist, and the demands of those to come
 pods                decides about a pod
 lettinggo           letting pods go: when, what kube-scheduler allocates for them then, and what if nobody binds them
 demand              a pod that is about to be placed, the nodes that it may go to, and what quotas allow
@@ -19,7 +18,7 @@ decisions           decisions, as values, and what each changes in the ``status`
 
 from controller.reconcile.claims import decide_claim
 from controller.reconcile.demand import NodeRestrictions
-from controller.reconcile.gangprogress import known_gang
+from controller.reconcile.gangmembers import known_gang
 from controller.reconcile.gangs import decide_gang
 from controller.reconcile.history import NO_HISTORY, PlacementHistory
 from controller.reconcile.pods import DecisionContext, decide

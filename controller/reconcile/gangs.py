@@ -59,9 +59,8 @@ from controller.reconcile.decisions import (
     Wait,
 )
 from controller.reconcile.demand import NeedsDevices, quota_wait, reachable_nodes
-from controller.reconcile.gangprogress import GangProgress, Histories, KnownGang
+from controller.reconcile.gangmembers import GangProgress, Histories, KnownGang, later_members
 from controller.reconcile.history import NO_HISTORY
-from controller.reconcile.later import later_members
 from controller.reconcile.lettinggo import hold_expected_foreign_use
 from controller.reconcile.othernames import in_use
 from controller.reconcile.podclaims import EVALUATION_PAUSE_SECONDS

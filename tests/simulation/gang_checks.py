@@ -8,7 +8,7 @@ from typing import Final
 from controller.gangs import Gang, GangPlan, GangTerms, SearchOptions, TriedDomains, choose
 from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
 from controller.reconcile.decisions import PlacePod
-from controller.reconcile.gangprogress import KnownGang
+from controller.reconcile.gangmembers import KnownGang
 from controller.refusal import Refusal
 from controller.state import State, epoch_seconds
 from controller.waiting import rank_of, rank_of_gang

@@ -13,7 +13,7 @@ from controller.preemption import Occupants, VictimLimits, make_room, waiting_po
 from controller.reconcile import NO_HISTORY, decide, decide_gang
 from controller.reconcile.claims import double_use
 from controller.reconcile.decisions import GangDecision, MakeRoom, PodRefusal
-from controller.reconcile.gangprogress import KnownGang, KnownMember
+from controller.reconcile.gangmembers import KnownGang, KnownMember
 from controller.reconcile.prospects import (
     could_take,
     fits_without_later_pods,

@@ -6,7 +6,7 @@ from typing import Any
 from controller.gangs import Gang, GangPlan, GangTerms, Level, Source, TriedDomains, choose
 from controller.reconcile import NO_HISTORY, PlacementHistory, decide_gang
 from controller.reconcile.decisions import Decision, GangDecision, PlacePod
-from controller.reconcile.gangprogress import KnownGang, KnownMember
+from controller.reconcile.gangmembers import KnownGang, KnownMember
 from controller.refusal import Refusal
 from driver.kube.api import NODES, RESOURCE_SLICES, Object
 from tests.unit.controller.filled_state import NAMES, NOW, FilledState, node, slice_on

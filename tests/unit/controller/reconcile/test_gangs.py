@@ -9,7 +9,7 @@ from controller.gangs import Domain, DomainFit, Gang, GangPlan, GangTerms, Sourc
 from controller.placement import Placement, find_place
 from controller.reconcile import PlacementHistory, decide_gang
 from controller.reconcile.decisions import GangDecision, PlacePod, Reason, Wait
-from controller.reconcile.gangprogress import KnownGang, KnownMember
+from controller.reconcile.gangmembers import KnownGang, KnownMember
 from controller.reconcile.gangs import Choose
 from controller.reconcile.history import LAST_RESORT_SECONDS, reasons_of_scheduler
 from controller.refusal import Refusal
