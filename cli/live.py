@@ -7,7 +7,7 @@ from typing import Final
 
 from cli.objects.checks import InputObject
 from cli.objects.documents import LIVE
-from controller.gangs import GROUP_SOURCES, GangTerms
+from controller.membership import GROUP_SOURCES, GangTerms
 from controller.state import DEVICE_TAINT_RULES_BETA, GANG_RESOURCES, PodView, State
 from controller.state.kinds import VOLUME_RESOURCES
 from driver.errors import OperatorFault

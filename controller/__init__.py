@@ -18,6 +18,7 @@ election       leader election with one Lease
 reconcile      decides about one pod, gang or claim
 | waiting      the pods that wait, and the order in which they are served
 state          the state of the cluster, indexed
+membership     which pods are a gang, and on what terms it starts, as users say it
 gangs          pods that start together, in one domain of the topology
 cluster        devices, nodes and quotas, and what would be if some were gone, or others were there
 placement      a node for a pod

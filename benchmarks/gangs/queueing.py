@@ -14,20 +14,8 @@ from typing import Final
 from benchmarks.allocation.hardware import DRIVER
 from controller.allocation import Fleet
 from controller.cluster import Cluster as WholeCluster
-from controller.gangs import (
-    DomainScore,
-    Figures,
-    Gang,
-    GangPlan,
-    Level,
-    Member,
-    Memory,
-    Scoring,
-    SearchOptions,
-    blocks_lost,
-    choose,
-    score,
-)
+from controller.gangs import Gang, GangPlan, Level, Member, Memory, SearchOptions, choose
+from controller.gangs.domains import DomainScore, Figures, Scoring, blocks_lost, score
 from controller.placement import Needs, NodeFacts, Nodes, Placement, PodDemand
 from driver.model import Claim, ClaimSpec, Device, DeviceClass, NodeScope, Request, Slice, Want
 from driver.quantity import NANO

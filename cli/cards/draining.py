@@ -18,7 +18,7 @@ from cli.cards.work import make_cordon
 from cli.decisions.snapshot import snapshot_of
 from cli.exitcodes import PLACED, WAITS
 from cli.objects.checks import InputObject
-from controller.gangs import GangTerms
+from controller.membership import GangTerms
 from controller.state import GANG_RESOURCES, State
 from driver.clock import Clock, SystemClock
 from driver.errors import OperatorFault

@@ -22,7 +22,7 @@ from cli.live import (
     stored,
 )
 from cli.tables import since_text, table
-from controller.gangs import GangTerms
+from controller.membership import GangTerms
 from controller.reconcile import known_gang
 from controller.state import DecisionSettings, PodView
 from controller.state.kinds import VOLUME_RESOURCES

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cli.objects.documents import Document, InputFault, Origin
-from controller.gangs import GROUP_SOURCES
+from controller.membership import GROUP_SOURCES
 from driver.errors import Fault
 from driver.kube.api import (
     DEPLOYMENTS,

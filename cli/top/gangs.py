@@ -9,7 +9,7 @@ from cli.fleetview import FleetView, ViewBuilder, read_cards
 from cli.top.question import Question
 from cli.top.report import Item, Listing, TableColumn
 from controller.allocation import Fleet
-from controller.gangs import GangTerms
+from controller.membership import GangTerms
 from controller.state import GANG_RESOURCES, PodView, State
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Api
 

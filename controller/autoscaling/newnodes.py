@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controller.allocation import Fleet
-from controller.gangs import GangTerms
+from controller.membership import GangTerms
 from controller.placement import NodeFacts, Nodes, NodeTaint, Placement, PodDemand, find_place
 from controller.reconcile.decisions import GangDecision, Idle, PodRefusal, Wait
 from controller.reconcile.demand import quota_wait

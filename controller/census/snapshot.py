@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from controller.allocation import CARD, PublishedPool
-from controller.gangs import Membership
+from controller.membership import Membership
 from controller.quotas import WHOLE_CARD, QuotaUse, taken
 from controller.state import Changes, State
 from driver.kinds import KIND_ATTRIBUTE, UNKNOWN_KIND

@@ -1,7 +1,7 @@
 """Gangs: pods that start together or not at all, inside one domain of the topology. Pure.
 
-``choose`` is the entry: a gang and a cluster in, a plan or a refusal out. Users say in many ways which pods are a gang
-and on what terms it starts; ``membership`` and ``terms`` read them.
+``choose`` is the entry: a gang and a cluster in, a plan or a refusal out. Which pods are a gang, and on what terms it
+starts, is read elsewhere (``controller.membership``).
 
 The terms:
 
@@ -57,21 +57,14 @@ domains        the score of each domain that takes the gang, and how far each ot
 levels         levels that have to hold, and groups of members that each holds for
 | memory       results about nodes from earlier decisions, to save time
 topology       domains, and the devices of nodes in each of them
-| units        members that must share a node, and units of one shape
-membership     the gang of a pod: what the pod says about it, and the first source that is found counts
-groups         groups of five kinds, Jobs and StatefulSets, which determine the size of a gang
-nested         groups of groups: which gang they are, and on which terms it starts
-jobsets        number and order of the pods of a JobSet, and those still to come
-| terms        terms on which a gang starts: of a pod's claims, of a group, of each member, and of the gang
+units          members that must share a node, and units of one shape
 gang           a gang and the decision about it, as values
 """
 
 from controller.gangs.decision import choose
 from controller.gangs.domain_search import STEPS, SearchOptions, Unfinished
-from controller.gangs.domains import DomainScore, Figures, Scoring, blocks_lost, render, score
+from controller.gangs.domains import render
 from controller.gangs.gang import (
-    Domain,
-    DomainFit,
     Gang,
     GangPlan,
     Level,
@@ -83,118 +76,25 @@ from controller.gangs.gang import (
     TriedDomains,
     ValueConstraint,
 )
-from controller.gangs.groups import (
-    GROUP_KINDS,
-    GROUP_SOURCES,
-    GroupObjects,
-    Tiers,
-    Workload,
-    group_from,
-    job_from,
-    stateful_set_from,
-    tiers_from,
-)
-from controller.gangs.jobsets import (
-    Coming,
-    JobSet,
-    LaterPart,
-    Part,
-    PodTemplate,
-    coming,
-    job_set_from,
-    pod_template_from,
-)
-from controller.gangs.membership import (
-    GangHints,
-    GroupName,
-    MembershipInput,
-    Owner,
-    dependencies_of,
-    hints_of,
-    membership_of,
-    rank_of_pod,
-)
 from controller.gangs.memory import Memory
-from controller.gangs.terms import (
-    NO_CONFIG,
-    ConfiguredGang,
-    GangTerms,
-    Group,
-    Membership,
-    MemberTerms,
-    Quorum,
-    Source,
-    SubGroupPolicy,
-    agreed,
-    config_of_claim,
-    config_of_pod,
-    group_id,
-    sub_group_of,
-)
 from controller.gangs.units import natural_sort_key
 
 __all__ = [
-    "GROUP_KINDS",
-    "GROUP_SOURCES",
-    "NO_CONFIG",
     "STEPS",
-    "Coming",
-    "ConfiguredGang",
-    "Domain",
-    "DomainFit",
-    "DomainScore",
-    "Figures",
     "Gang",
-    "GangHints",
     "GangPlan",
-    "GangTerms",
-    "Group",
-    "GroupName",
-    "GroupObjects",
-    "JobSet",
-    "LaterPart",
     "Level",
     "Member",
-    "MemberTerms",
-    "Membership",
-    "MembershipInput",
     "Memory",
-    "Owner",
-    "Part",
-    "PodTemplate",
-    "Quorum",
-    "Scoring",
     "SearchOptions",
-    "Source",
     "Standing",
     "SubGroup",
-    "SubGroupPolicy",
     "SubGroups",
     "TaskMinimums",
-    "Tiers",
     "TriedDomains",
     "Unfinished",
     "ValueConstraint",
-    "Workload",
-    "agreed",
-    "blocks_lost",
     "choose",
-    "coming",
-    "config_of_claim",
-    "config_of_pod",
-    "dependencies_of",
-    "group_from",
-    "group_id",
-    "hints_of",
-    "job_from",
-    "job_set_from",
-    "membership_of",
     "natural_sort_key",
-    "pod_template_from",
-    "rank_of_pod",
     "render",
-    "score",
-    "stateful_set_from",
-    "sub_group_of",
-    "tiers_from",
 ]

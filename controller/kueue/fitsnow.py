@@ -12,18 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import (
-    NO_CONFIG,
-    ConfiguredGang,
-    Gang,
-    GangPlan,
-    Member,
-    choose,
-    config_of_claim,
-    config_of_pod,
-)
+from controller.gangs import Gang, GangPlan, Member, choose
 from controller.gangs import render as render_gang
 from controller.kueue.queued import PodSet, QueuedWorkload
+from controller.membership import NO_CONFIG, ConfiguredGang, config_of_claim, config_of_pod
 from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import Wait
 from controller.reconcile.demand import quota_wait

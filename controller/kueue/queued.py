@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.gangs import PodTemplate, pod_template_from
+from controller.membership import PodTemplate, pod_template_from
 from controller.state import Changes, Followed, Kinds
 from driver.errors import LodeError
 from driver.kube.api import KUEUE_ADMISSION_CHECKS, KUEUE_WORKLOADS, Object

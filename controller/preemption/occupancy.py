@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from controller.allocation import DevicePosition, NodeSlot
-from controller.gangs import GangTerms, Quorum, SubGroup, SubGroups, TaskMinimums
+from controller.gangs import SubGroup, SubGroups, TaskMinimums
+from controller.membership import GangTerms, Quorum
 from controller.reconcile.gangmembers import known_gang
 from controller.reconcile.lettinggo import is_bound_by_nobody
 from controller.state import PodView, State, epoch_seconds

@@ -13,17 +13,8 @@ from itertools import islice
 from typing import Final
 
 from controller.allocation import CompiledRequest
-from controller.gangs import (
-    Coming,
-    GangTerms,
-    LaterPart,
-    Member,
-    Part,
-    PodTemplate,
-    SubGroup,
-    natural_sort_key,
-    sub_group_of,
-)
+from controller.gangs import Member, SubGroup, natural_sort_key
+from controller.membership import Coming, GangTerms, LaterPart, Part, PodTemplate, sub_group_of
 from controller.placement import Placed, PodDemand
 from controller.reconcile.decisions import Decision, Idle, PlacePod, Reason, Release, TakeBack, Wait
 from controller.reconcile.demand import HasDevices, NeedsDevices, NodeRestrictions, reachable_nodes

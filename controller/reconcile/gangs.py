@@ -36,17 +36,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from controller.gangs import (
-    Gang,
-    GangPlan,
-    GangTerms,
-    Member,
-    Standing,
-    SubGroups,
-    TaskMinimums,
-    TriedDomains,
-)
+from controller.gangs import Gang, GangPlan, Member, Standing, SubGroups, TaskMinimums, TriedDomains
 from controller.gangs import render as render_gang
+from controller.membership import GangTerms
 from controller.placement import Placement, PodDemand
 from controller.reconcile.decisions import (
     Decision,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import Group, GroupObjects, Source
+from controller.membership import Group, GroupObjects, Source
 from controller.state.pods import PodView
 from driver.errors import LodeError
 from driver.kube.api import Object

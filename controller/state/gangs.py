@@ -5,7 +5,8 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from controller.gangs import (
+from controller.gangs import SubGroup
+from controller.membership import (
     NO_CONFIG,
     Coming,
     ConfiguredGang,
@@ -15,7 +16,6 @@ from controller.gangs import (
     MembershipInput,
     MemberTerms,
     Source,
-    SubGroup,
     SubGroupPolicy,
     agreed,
     coming,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from controller.allocation import Fleet
-from controller.gangs import Group, JobSet, Workload
+from controller.membership import Group, JobSet, Workload
 from controller.placement import Needs, Nodes
 from controller.quotas import Quota, QuotaLedger
 from controller.state.changes import Changes, Touched

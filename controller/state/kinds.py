@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
-from controller.gangs import (
+from controller.membership import (
     GROUP_SOURCES,
     GangHints,
     Tiers,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from controller.gangs import GangHints, hints_of, rank_of_pod
+from controller.membership import GangHints, hints_of, rank_of_pod
 from controller.placement import Needs, needs_of
 from controller.state.times import NEVER
 from driver.names import DEFAULT_SCHEDULER, Names

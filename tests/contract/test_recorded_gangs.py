@@ -17,7 +17,7 @@ from driver.kube.api import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Api, NotFound
 from tests.contract.conftest import eventually
 from tests.contract.running import message_of, nodes_of, remove, running
 from tests.unit.controller.filled_state import placement_config
-from tests.unit.controller.gangs.test_recorded_pods import KINDS, RECORDED
+from tests.unit.controller.membership.test_recorded_pods import KINDS, RECORDED
 
 NAMES = ("n1", "n2", "n3")
 TOPOLOGY = {"cloud.provider.com/topology-block": "b1", "cloud.provider.com/topology-rack": "r1"}

@@ -17,7 +17,7 @@ from tests.e2e.outside import outside_controller
 from tests.e2e.pods import SLEEP, request, template
 from tests.e2e.watcher import Watcher
 from tests.unit.controller.filled_state import placement_config
-from tests.unit.controller.gangs.test_recorded_pods import RECORDED
+from tests.unit.controller.membership.test_recorded_pods import RECORDED
 
 VOLCANO = Path(__file__).parents[1] / "data" / "crds" / "volcano-podgroup.yaml"
 GROUPS = "podgroups.scheduling.volcano.sh"

@@ -5,7 +5,8 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs import Gang, GangPlan, GangTerms, SearchOptions, TriedDomains, choose
+from controller.gangs import Gang, GangPlan, SearchOptions, TriedDomains, choose
+from controller.membership import GangTerms
 from controller.reconcile import DecisionContext, NodeRestrictions, decide_gang, known_gang
 from controller.reconcile.decisions import PlacePod
 from controller.reconcile.gangmembers import KnownGang

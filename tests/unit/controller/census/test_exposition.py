@@ -11,7 +11,7 @@ from controller.census import Detail, KnownCards, Snapshot, count, exposition
 from controller.census.counting import STATES
 from controller.census.snapshot import CountedPod
 from controller.census.text import FAMILIES
-from controller.gangs import Membership, MemberTerms, Source
+from controller.membership import Membership, MemberTerms, Source
 from driver.kube.api import Object
 from tests.unit.controller.census.fleets import GIB, NAMES, SmallFleet, card, claim, pool
 from tests.unit.docs.pages import page

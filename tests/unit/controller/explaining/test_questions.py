@@ -7,8 +7,8 @@ import pytest
 
 from controller.autoscaling import NewNodes, wish_of
 from controller.explaining import ask_all
-from controller.gangs import GangTerms, Source
 from controller.kueue.fitsnow import fits_now
+from controller.membership import GangTerms, Source
 from controller.preemption import Occupants, VictimLimits, make_room, waiting_pod
 from controller.reconcile import NO_HISTORY, decide, decide_gang
 from controller.reconcile.claims import double_use

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from controller.cluster import Cluster
-from controller.gangs import Domain, Gang, GangPlan, Level, choose
+from controller.gangs import Gang, GangPlan, Level, choose
+from controller.gangs.gang import Domain
 from controller.gangs.staging import Staging
 from controller.gangs.units import CoLocatedMembers
 from controller.refusal import Refusal

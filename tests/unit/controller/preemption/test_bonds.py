@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.gangs import Quorum, SubGroups
+from controller.gangs import SubGroups
+from controller.membership import Quorum
 from controller.placement import PodLabels
 from controller.placement.needs import PodSelector, PodTerm
 from controller.preemption import Preemption, Unevicted

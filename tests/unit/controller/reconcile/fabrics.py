@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from controller.gangs import Gang, GangPlan, GangTerms, Level, Source, TriedDomains, choose
+from controller.gangs import Gang, GangPlan, Level, TriedDomains, choose
+from controller.membership import GangTerms, Source
 from controller.reconcile import NO_HISTORY, PlacementHistory, decide_gang
 from controller.reconcile.decisions import Decision, GangDecision, PlacePod
 from controller.reconcile.gangmembers import KnownGang, KnownMember

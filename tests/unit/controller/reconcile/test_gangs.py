@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import Domain, DomainFit, Gang, GangPlan, GangTerms, Source, TriedDomains
+from controller.gangs import Gang, GangPlan, TriedDomains
+from controller.gangs.gang import Domain, DomainFit
+from controller.membership import GangTerms, Source
 from controller.placement import Placement, find_place
 from controller.reconcile import PlacementHistory, decide_gang
 from controller.reconcile.decisions import GangDecision, PlacePod, Reason, Wait

@@ -2,10 +2,7 @@
 
 import pytest
 
-from controller.gangs import (
-    GangTerms,
-    Source,
-)
+from controller.membership import GangTerms, Source
 from controller.reconcile import PlacementHistory
 from controller.reconcile.decisions import Reason, Wait
 from controller.reconcile.history import reasons_of_scheduler

@@ -8,8 +8,8 @@ from typing import Any, Final
 import yaml
 
 from controller.allocation import Fleet
-from controller.gangs import GROUP_SOURCES, Group, JobSet, Workload
 from controller.kueue.queued import AdmissionCheck, Queued, QueuedWorkload
+from controller.membership import GROUP_SOURCES, Group, JobSet, Workload
 from controller.placement import VolumeClaim
 from controller.placement.storage import StorageClass, Volume, VolumeLimits
 from controller.quotas import Quota

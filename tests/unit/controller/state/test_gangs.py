@@ -1,6 +1,7 @@
 """Which pods belong together, kept up to date while pods, claims and group objects come, change and go."""
 
-from controller.gangs import GangTerms, Level, Source
+from controller.gangs import Level
+from controller.membership import GangTerms, Source
 from driver.kube.api import JOBS, PODS, RESOURCE_CLAIMS
 from tests.unit.controller.filled_state import FilledState, claim, owned_by_job, placement_config, pod
 

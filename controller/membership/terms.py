@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from controller.gangs.gang import Level, SubGroup, TaskMinimums, ValueConstraint
+from controller.gangs import Level, SubGroup, TaskMinimums, ValueConstraint
 from driver.errors import Fault
 from driver.label_selectors import LabelSelector, label_selector_from
 from driver.limits import first_of

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import GangTerms, Level, MemberTerms, Source, SubGroupPolicy, ValueConstraint, agreed
+from controller.gangs import Level, ValueConstraint
+from controller.membership import GangTerms, MemberTerms, Source, SubGroupPolicy, agreed
 from driver.errors import Fault
 from driver.label_selectors import label_selector_from
 from driver.parameters import PlacementPolicy

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import (
+from controller.gangs import Level
+from controller.membership import (
     NO_CONFIG,
     ConfiguredGang,
     GangTerms,
     Group,
     GroupObjects,
-    Level,
     Membership,
     MembershipInput,
     Source,

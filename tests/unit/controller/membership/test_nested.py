@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import Group, GroupObjects, Level, Source, group_from, group_id
-from controller.gangs.nested import MOST_GROUPS, NestedGang, nested_levels
+from controller.gangs import Level
+from controller.membership import Group, GroupObjects, Source, group_from
+from controller.membership.nested import MOST_GROUPS, NestedGang, nested_levels
+from controller.membership.terms import group_id
 from driver.kube.api import COMPOSITE_POD_GROUPS, POD_GROUPS, Resource
 
 Made = tuple[Resource, Group]

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.gangs import Group, Level, Source, group_from, sub_group_of
+from controller.gangs import Level
+from controller.membership import Group, Source, group_from, sub_group_of
 
 TIERS = {"1": Level("lode.dev/ibLeaf", "attribute"), "spine": Level("spine", "nodeLabel")}
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from controller.gangs.gang import Level
-from controller.gangs.jobsets import PART, JobSets, can_join, size_of
-from controller.gangs.nested import IN_A_CLAIM, NestedGang, NestedGroups, nested_levels
-from controller.gangs.terms import Group, Source, SubGroupPolicy, group_id
+from controller.gangs import Level
+from controller.membership.jobsets import PART, JobSets, can_join, size_of
+from controller.membership.nested import IN_A_CLAIM, NestedGang, NestedGroups, nested_levels
+from controller.membership.terms import Group, Source, SubGroupPolicy, group_id
 from driver.errors import Fault
 from driver.kube.api import (
     COMPOSITE_POD_GROUPS,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import (
+from controller.membership import (
     Coming,
     ConfiguredGang,
     GroupObjects,
@@ -19,7 +19,7 @@ from controller.gangs import (
     membership_of,
     rank_of_pod,
 )
-from controller.gangs.jobsets import MOST_IN_ORDER
+from controller.membership.jobsets import MOST_IN_ORDER
 from driver.errors import InvalidInput
 from driver.kube.api import Object
 from driver.names import Names

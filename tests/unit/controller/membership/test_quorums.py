@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.gangs import Quorum
+from controller.membership import Quorum
 
 PREFILL, DECODE, ROUTER = Quorum("prefill", 4, "p"), Quorum("decode", 2, "d"), Quorum("router", 1, "r")
 BOTH = Quorum("serve", 2, groups=(PREFILL, DECODE))

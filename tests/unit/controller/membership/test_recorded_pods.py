@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from controller.allocation import Fleet
-from controller.gangs import GangTerms, Level
+from controller.gangs import Level
+from controller.membership import GangTerms
 from controller.state import GANG_RESOURCES, DecisionSettings, State
 from driver.kube.api import PODS, RESOURCE_CLAIMS, Object, Resource
 from driver.names import Names

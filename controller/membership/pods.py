@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from controller.gangs.gang import Level
-from controller.gangs.groups import GROUP_KINDS, GroupObjects
-from controller.gangs.jobsets import INDEX, PART
-from controller.gangs.nested import NestedGang
-from controller.gangs.terms import ConfiguredGang, Membership, MemberTerms, Source, group_id
+from controller.gangs import Level
+from controller.membership.groups import GROUP_KINDS, GroupObjects
+from controller.membership.jobsets import INDEX, PART
+from controller.membership.nested import NestedGang
+from controller.membership.terms import ConfiguredGang, Membership, MemberTerms, Source, group_id
 from driver.errors import Fault
 from driver.wire import Json
 from driver.wire.fields import integer, text

@@ -19,8 +19,8 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import Final
 
-from controller.gangs.gang import Level
-from controller.gangs.terms import Group, Quorum, Source
+from controller.gangs import Level
+from controller.membership.terms import Group, Quorum, Source
 from driver.errors import Fault
 from driver.limits import first_of
 
