@@ -23,7 +23,7 @@ class DriverPolicies:
         stored: whether the policies name them.
         acting_at: from when API servers act on that (monotonic seconds).
         catches: whether the next allocation that kube-scheduler writes is kept on its way.
-        on_its_way: that write, and what carries it out.
+        on_its_way: that write, and what carries it out; None before, and when it has arrived.
         unseen_until: until then, no watch of claims tells controllers anything (monotonic seconds).
     """
 
@@ -50,7 +50,10 @@ class DriverPolicies:
 
 
 class SlowAllocations(WriteDecorator):
-    """The API as kube-scheduler has it: the answer to an allocation may not come in time, and it is made later."""
+    """The API as kube-scheduler has it: the answer to an allocation may not come in time, and it is made later.
+
+    Until then no other allocation is written: kube-scheduler gives nobody the devices of one that is in flight.
+    """
 
     def __init__(self, api: Api, policies: DriverPolicies):
         super().__init__(api)
@@ -59,9 +62,17 @@ class SlowAllocations(WriteDecorator):
     def around(self, call: ApiCall, proceed: Callable[[], T]) -> T:
         """See ``ApiDecorator``."""
         allocates = call.resource == RESOURCE_CLAIMS and call.subresource == "status" and call.verb == "update"
-        if self._policies.catches and allocates and call.body["status"].get("allocation"):
-            self._policies.catches, self._policies.on_its_way = False, (call, proceed)
+        if not allocates or not call.body["status"].get("allocation"):
+            return proceed()
+        if self._policies.catches:
+            self._policies.catches, self._policies.on_its_way = False, (call, lambda: self._arrive(proceed))
             raise Unavailable(f"{call}: timed out")
+        if self._policies.on_its_way is not None:
+            raise Unavailable(f"{call}: waits for {self._policies.on_its_way[0]}")
+        return proceed()
+
+    def _arrive(self, proceed: Callable[[], T]) -> T:
+        self._policies.on_its_way = None
         return proceed()
 
 
