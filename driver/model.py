@@ -389,7 +389,7 @@ class Claim:
     problem: str = ""
     """The reason why its spec cannot be decoded; the spec is empty then. Its allocation is known all the same."""
     aligned: tuple[Alignment, ...] = ()
-    """What it must have in common with other claims of the pod that it is decided for (``placement.alignments``)."""
+    """What it must have in common with other claims of the pod that it is decided for (``alignWith``)."""
 
     @property
     def key(self) -> str:

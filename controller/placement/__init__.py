@@ -5,7 +5,6 @@ and ``PodCheck`` whether the pod could run there otherwise.
 
 planner         a node and devices for a pod
 podcheck        all predicates for one pod, node by node, for how many like it, and with which evictions
-| alignments    what the claims of a pod must have in common
 | preferences   scores of equal nodes by a pod's preferences
 predicates      predicates of a pod and a node: what the node does not allow, and what pods on other nodes forbid
 | volumes       check of nodes for the volumes of a pod
@@ -15,7 +14,6 @@ podindex        pods on nodes, indexed for terms of other pods
 needs           needs of a pod: its requirements on a node, and its terms about other pods
 """
 
-from controller.placement.alignments import ClaimEntries, aligned, insistent, says_alignment
 from controller.placement.needs import Needs, PodLabels, needs_of
 from controller.placement.nodes import (
     BY_CLASS,
@@ -41,7 +39,6 @@ from controller.placement.volumes import volume_facts
 
 __all__ = [
     "BY_CLASS",
-    "ClaimEntries",
     "ExtendedResources",
     "Needs",
     "NodeFacts",
@@ -56,15 +53,12 @@ __all__ = [
     "PodDemand",
     "PodLabels",
     "VolumeClaim",
-    "aligned",
     "facts_of",
     "find_place",
     "fits",
-    "insistent",
     "needs_of",
     "place",
     "place_on",
-    "says_alignment",
     "storage_class_from",
     "volume_claim_from",
     "volume_facts",

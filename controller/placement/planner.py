@@ -7,7 +7,6 @@ from functools import partial
 from itertools import islice
 
 from controller.allocation import CompiledRequest, Fleet, NodeReasons, NodeScore, NodeSlot
-from controller.placement.alignments import insistent
 from controller.placement.needs import Needs
 from controller.placement.nodes import Nodes
 from controller.placement.podcheck import PodCheck, harm
@@ -61,8 +60,13 @@ class PodDemand:
 
     def insisting(self) -> "PodDemand | None":
         """The same with all alignments required that its claims prefer; None if they prefer none."""
-        claims = insistent(self.claims)
-        return None if claims is None else replace(self, claims=claims)
+        if not any(one.preferred for claim in self.claims for one in claim.aligned):
+            return None
+        claims = [
+            replace(claim, aligned=tuple([replace(one, preferred=False) for one in claim.aligned]))
+            for claim in self.claims
+        ]
+        return replace(self, claims=tuple(claims))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from controller.allocation import Drivers, TurnEnded, Values
-from controller.placement import ClaimEntries, aligned, says_alignment
+from controller.allocation import Drivers, TurnEnded
 from controller.reconcile.decisions import Reason, Wait
 from controller.state import ClaimRecord, PodView, State
 from controller.state.claims import is_made_for
@@ -13,18 +12,20 @@ from controller.state.pods import ClaimReference
 from controller.state.templates import template_from
 from driver.adoption import is_on_demand, template_spec
 from driver.cel import suggest
-from driver.errors import InvalidInput
+from driver.errors import Fault, InvalidInput
 from driver.kube.api import RESOURCE_CLAIM_TEMPLATES
 from driver.kube.objects import unnameable_claim
 from driver.limits import MAX_CLAIM_BYTES, listed
-from driver.model import Alignment, Claim, Result, Want
+from driver.model import Alignment, Claim, OpaqueConfig, Want
 from driver.names import Names
-from driver.parameters import parameters_of
+from driver.parameters import AlignmentConfig, PlacementConfig, main_request, parameters_of
 
 GENERATION_SECONDS = 5.0
 """Time that the resource-claim-controller may take to create a claim from its template before the wait is reported."""
 EVALUATION_PAUSE_SECONDS = 0.5
 """Time that others are served before the selectors of a pod's claims are evaluated further."""
+_ALIGN_WITH = "alignWith"
+"""The field of a ``PlacementConfig`` that says what claims must have in common."""
 
 
 def claims_of(state: State, pod: PodView, now: float) -> tuple[list[ClaimRecord], list[Wait]]:
@@ -314,7 +315,7 @@ def aligned_records(state: State, pod: PodView, records: Sequence[ClaimRecord]) 
     They go into the shape: the same claims mean something else with other entries, or beside other devices.
     """
     every = claims_by_entry(state, pod)
-    if not any(map(says_alignment, every.values())):
+    if not any(_ALIGN_WITH in config.parameters for claim in every.values() for config in claim.spec.config):
         return tuple(records)
     others = split_by_driver(state, [state.claims[claim.key] for claim in every.values()]).others
     try:
@@ -348,19 +349,90 @@ def claims_by_entry(state: State, pod: PodView) -> Mapping[str, Claim]:
 def alignments_among(
     state: State, by_entry: Mapping[str, Claim], others: Iterable[Claim] = ()
 ) -> Mapping[str, tuple[Alignment, ...]]:
-    """Return the alignments of the claims of one pod, by UID (``controller.placement.aligned``).
+    """Return the alignments of each claim of one pod that has some and is not allocated, by UID.
+
+    A claim names another one by its entry in the pod, so the same template means another claim in each pod. Here the
+    names become UIDs: both claims get the alignment, and are decided together. A claim that is allocated already has
+    its devices; then only the other one gets the alignment, with what these devices have in common.
 
     Args:
+        by_entry: the claims, each by the name of its entry in ``spec.resourceClaims``. A claim may have several.
         others: those that kube-scheduler is to allocate.
 
     Raises:
-        InvalidInput: one names a claim that it cannot mean.
+        InvalidInput: an alignment names no claim that it could mean; with all faults of one claim. Its author must act.
     """
+    of_others = frozenset(claim.uid for claim in others)
+    found: dict[str, dict[Alignment, None]] = {}
+    for entry, claim in by_entry.items():
+        faults: list[Fault] = []
+        for number, config in enumerate(claim.spec.config):
+            if _ALIGN_WITH not in config.parameters or not state.names.reads_parameters_of(config.driver):
+                continue
+            asked = _asked(config, state.names)
+            if asked is None:
+                continue
+            where = f"spec.devices.config[{number}].opaque.parameters.{_ALIGN_WITH}.claim"
+            other = by_entry.get(asked.claim)
+            if fault := _alignment_fault(asked.claim, claim, other, by_entry, of_others):
+                faults += [Fault(where, fault)]
+            elif other is not None:
+                for one, alignment in _both(state, entry, claim, other, asked=asked, requests=config.requests):
+                    found.setdefault(one.uid, {})[alignment] = None
+        if faults:
+            raise InvalidInput(f"ResourceClaim {claim.key}", faults)
+    return {uid: tuple(alignments) for uid, alignments in found.items()}
 
-    def common(results: Sequence[Result], attribute: str) -> Values:
-        return state.devices.common_values([result.device for result in results], attribute)
 
-    return aligned(ClaimEntries(by_entry, frozenset(claim.uid for claim in others)), state.names, common)
+def _asked(config: OpaqueConfig, names: Names) -> AlignmentConfig | None:
+    """Return what the parameters ask for; None if they are faulty, which the pod is told anyway."""
+    try:
+        [found] = parameters_of([config], names, "", kind=PlacementConfig.__name__)
+    except (InvalidInput, ValueError):
+        return None
+    return found.parameters.align_with if isinstance(found.parameters, PlacementConfig) else None
+
+
+def _alignment_fault(
+    name: str, claim: Claim, other: Claim | None, by_entry: Mapping[str, Claim], others: frozenset[str]
+) -> str:
+    """Return why the claim cannot be aligned with the one of this entry, and what to write; "" if it can."""
+    if other is None:
+        entries = [entry for entry, one in by_entry.items() if one.uid != claim.uid]
+        remedy = f"name one of {', '.join(entries)}" if entries else "add the claim, or remove alignWith"
+        return f"the pod has no entry {name!r} in spec.resourceClaims: {remedy}"
+    if other.uid == claim.uid:
+        return f"{name!r} is the claim itself: name another one of the pod, or use matchAttribute in its constraints"
+    if claim.uid in others or other.uid in others:
+        which = "it is" if claim.uid in others else f"claim {name!r} ({other.key}) is"
+        return (
+            f"{which} allocated by kube-scheduler, which knows nothing of alignWith: have the operator of this cluster "
+            "name its driver in the setting controller.alsoAllocates"
+        )
+    return ""
+
+
+def _both(
+    state: State, entry: str, claim: Claim, other: Claim, asked: AlignmentConfig, requests: tuple[str, ...]
+) -> Sequence[tuple[Claim, Alignment]]:
+    """Return the alignment of each of the two claims that is not allocated."""
+    alignment = Alignment(
+        asked.attribute,
+        claims=(claim.uid, other.uid),
+        entries=(entry, asked.claim),
+        requests=requests,
+        preferred=asked.mode == "preferred",
+    )
+    if claim.allocation is None and other.allocation is None:
+        return (claim, alignment), (other, alignment)
+    if claim.allocation is not None and other.allocation is not None:
+        return ()
+    holder, name, free = (claim, entry, other) if claim.allocation is not None else (other, asked.claim, claim)
+    results = holder.allocation.results if holder.allocation else ()
+    if holder is claim and requests:
+        results = tuple(one for one in results if {one.request, main_request(one.request)} & {*requests})
+    values = state.devices.common_values([result.device for result in results], asked.attribute)
+    return ((free, replace(alignment, holder=name, values=values)),)
 
 
 def _form(alignment: Alignment) -> str:
