@@ -102,7 +102,7 @@ class GroupObjects:
         if group is not None:
             self._groups[kind, key] = group
         if source in (Source.POD_GROUP, Source.COMPOSITE):
-            of_tree = self._nested.put(source, key, self.group(source, key))
+            of_tree = self._nested.set_group(source, key, self.group(source, key))
             affected |= {group_id(Source.POD_GROUP, one) for one in of_tree}
         return affected
 

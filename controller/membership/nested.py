@@ -120,7 +120,7 @@ class NestedGroups:
         self._gangs: dict[str, NestedGang] = {}
         """Results for trees that have not changed since, by their root."""
 
-    def put(self, source: Source, key: str, group: Group | None) -> Collection[str]:
+    def set_group(self, source: Source, key: str, group: Group | None) -> Collection[str]:
         """Add, replace or remove a group. Returns the PodGroups for whose pods that matters: those of its tree.
 
         In a tree with too many groups, nothing about the others changes.
