@@ -106,7 +106,7 @@ class NamingHistory:
         unnamed = Settings(controller=ControllerSettings(lease_seconds=LEASE_SECONDS), kubeletplugin=of_plugin)
         named = ControllerSettings(lease_seconds=LEASE_SECONDS, also_allocates=(DRIVER,))
         self._named = unnamed.model_copy(update={"controller": named})
-        nodes = {name: cards("t4x2", chance.choice((1, 2))) for name in ("n1", "n2")}
+        nodes = {name: cards("l40sx2", chance.choice((1, 2))) for name in ("n1", "n2")}
         controllers = 2 if self._faults.late_renewal else chance.choice((1, 2))
         self.cluster = SimulatedCluster(
             seed, nodes, classes=[*device_classes(), device_class()], controllers=controllers, settings=self._named
