@@ -7,6 +7,7 @@ interleaved with another program at any call that it makes; afterwards it is reb
 import random
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from itertools import count
 
 from controller.writing import WriteResult, WriteSequence
 from driver.clock import Clock
@@ -122,6 +123,7 @@ class SimulatedCluster:
         self._promises = PromiseChecks(self.api.sharing(), self.clock, self.found)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
         longest = self.settings.controller.longest_write_seconds
+        self._runs = count()
         self.late = LateWrites(self.clock, self.random, self.log, longest, self.found)
         """The writes that hang now."""
         self.answers = Answers(self.clock, self.late.hang)
@@ -217,7 +219,8 @@ class SimulatedCluster:
         return SimulatedController(
             ProgramPorts(self._api(process, CONTROLLER), self._clock_of(process), log),
             self.settings,
-            process.name,
+            # As in reality: what an earlier run has asked of the Lease may still be on its way.
+            f"{process.name}-{next(self._runs)}",
             latency=self._latency,
             randomness=self.random,
             found=self.found,
