@@ -122,8 +122,8 @@ class SimulatedCluster:
         self.evictions = EvictionChecks(self.api.sharing(), self.names, Webhooks(self.clock))
         self._promises = PromiseChecks(self.api.sharing(), self.clock, self.found)
         self.slots = ProgramSlots(self.clock, self.random, self.log, self._died)
-        longest = self.settings.controller.longest_write_seconds
         self._runs = count()
+        longest = self.settings.controller.longest_write_seconds
         self.late = LateWrites(self.clock, self.random, self.log, longest, self.found)
         """The writes that hang now."""
         self.answers = Answers(self.clock, self.late.hang)

@@ -97,6 +97,7 @@ class NamingHistory:
     Attributes:
         before: the claims that kube-scheduler had allocated when the policies named the driver.
         mixed: how many claims had devices of two drivers in the end.
+        near: how many of these had them of one NUMA node, as they asked.
     """
 
     def __init__(self, seed: int):
@@ -117,6 +118,7 @@ class NamingHistory:
         self._api, self._count = self.cluster.user, 0
         self.before: dict[str, str] = {}
         self.mixed = 0
+        self.near = 0
         for name, wanted in WANTED.items():
             self._api.create(RESOURCE_CLAIM_TEMPLATES, template(name, wanted))
 
@@ -317,6 +319,7 @@ class NamingHistory:
             if metadata["uid"] in self.before and users & running and at != self.before[metadata["uid"]]:
                 raise Violation(f"{metadata['name']} was allocated anew under a pod that runs")
             self.mixed += len({it["driver"] for it in _results(one)}) > 1
+            self.near += bool(_results(one) and one["spec"]["devices"].get("constraints"))
         for one in self._api.list(PODS).items:
             if is_terminal(one) or pod_phase(one) == "Running":
                 continue

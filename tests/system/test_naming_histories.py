@@ -22,3 +22,4 @@ def test_histories_have_claims_from_before_and_claims_for_devices_of_two_drivers
         history.play()
     assert sum(len(history.before) for history in histories) > 0
     assert sum(history.mixed for history in histories) > 2
+    assert sum(history.near for history in histories) > 0
