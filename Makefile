@@ -174,6 +174,18 @@ screenshots: $(VENV) ## make the pictures of the page in docs/images anew, from 
 mutants: $(VENV) ## make small changes on purpose and list those that no test notices, hours (ARGS="--only publish")
 	nice python -m tests.mutants $(ARGS)
 
+# Those whose commands head the tables of docs/benchmarks.md, in its order, and the one whose figures are on another page.
+BENCHMARKS = $(shell sed --quiet 's/^## .*`make \(bench[a-z-]*\)`$$/\1/p' docs/benchmarks.md) bench-memory
+
+.PHONY: bench-all
+bench-all: $(VENV) ## the benchmarks of docs/benchmarks.md one after another, hours; tables in build/benchmarks (BENCHMARKS="bench-ui bench-top": some)
+	@mkdir -p build/benchmarks
+	@{ git describe --always --dirty; date --utc --iso-8601; nproc; } | tee build/benchmarks/commit-date-cores.txt
+	@failed=; for each in $(BENCHMARKS); do \
+	    echo "==> $$each, $$(date --utc +%T)"; \
+	    $(MAKE) --no-print-directory "$$each" ARGS= | tee "build/benchmarks/$$each.txt" || failed+=" $$each"; \
+	done; [ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
+
 .PHONY: bench
 bench: $(VENV) ## compare with the example driver and kube-scheduler on a kind cluster (ARGS="--pods 20")
 	$(CLUSTERS) kind run --load lode busybox example-driver -- python -m benchmarks.cluster $(ARGS)
