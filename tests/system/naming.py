@@ -130,15 +130,16 @@ class NamingHistory:
         """
         cluster, chance = self.cluster, self._random
         cluster.settle()
-        # Kubelets that start delete slices of their nodes.
-        for part in (*slices(), *map(_nics, cluster.nodes)):
+        for part in slices():
             self._api.create(RESOURCE_SLICES, part)
+        self._publish_nics()
         cluster.faults = self._faults
         actions = chance.randint(10, 26)
         named_at = chance.randint(2, actions - 4)
         for number in range(actions):
             if number == named_at:
                 self._name()
+            self._publish_nics()
             self._act()
             for _ in range(chance.choice((0, 3, 10, 40, 200))):
                 if not cluster.step():
@@ -148,6 +149,8 @@ class NamingHistory:
         self._end_silence()
         cluster.faults = NO_FAULTS
         cluster.settle()
+        self._publish_nics()
+        cluster.settle()
         check_settled(cluster)
         self._check_end()
         for one in self._api.list(PODS).items:
@@ -156,6 +159,12 @@ class NamingHistory:
         self._check_nothing_is_held()
 
     # What happens
+
+    def _publish_nics(self) -> None:
+        """The driver publishes the network cards of nodes: a kubelet that starts has deleted all slices of its node."""
+        for node in self.cluster.nodes:
+            with suppress(AlreadyExists):
+                self._api.create(RESOURCE_SLICES, _nics(node))
 
     def _name(self) -> None:
         """The operator names the driver: the policies are stored, and each controller starts anew some time later."""
