@@ -1,6 +1,6 @@
 """Pods per second from creation to binding, for cards, shares and partitions, on empty and on nearly full nodes.
 
-    make bench-throughput                             # about two hours
+    make bench-throughput                             # about an hour
     make bench-throughput ARGS="--rows 0 2"           # some of the workloads
     make bench-throughput ARGS="--rows 6 --latency 0 20 --before 1e91279"
     make bench-throughput ARGS="--rows 0 1 --before 796ffc6 --repeat 3"    # what status.devices of claims costs
@@ -10,7 +10,7 @@
 The controller and kube-scheduler alone run one after the other, each on a separate control plane with the same nodes,
 slices and pods: pods with one claim from a template. Client limits are raised for both, but in the row that says
 "default client limits": there kube-scheduler has 50 calls a second, which bounds everybody, because it binds for all.
---latency is added to each call of the controller and of kube-scheduler. A contender is measured for two minutes at
+--latency is added to each call of the controller and of kube-scheduler. A contender is measured for one minute at
 most. kube-controller-manager, which creates the claims for all, has higher limits and no latency. The last table says
 what the API server did for a pod: its processor time by part, from a profile of the first seconds, and who asked for
 what.
@@ -60,7 +60,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     listed = ", ".join(f"{index}: {workload.title}".replace("%", "%%") for index, workload in enumerate(WORKLOADS))
     every = range(len(WORKLOADS))
     parser.add_argument("--rows", type=int, nargs="+", default=list(every), choices=every, help=listed)
-    parser.add_argument("--seconds", type=float, default=120.0, help="the most for one contender in one row")
+    parser.add_argument("--seconds", type=float, default=60.0, help="the most for one contender in one row")
     parser.add_argument("--latency", type=int, nargs="+", default=[0], metavar="MS", help="added to each call")
     parser.add_argument("--before", default="", metavar="COMMIT", help="also measure the controller of this commit")
     parser.add_argument("--without", default="", metavar="POLICY", help="also measure without this policy")

@@ -52,7 +52,7 @@ class Conditions:
     """
 
     delay: float = 0.0
-    seconds: float = 120.0
+    seconds: float = 60.0
     profile: bool = False
 
 
