@@ -66,7 +66,7 @@ format: $(VENV) ## correct the style where ruff can
 e2e: PREVIOUS := $(shell git rev-parse --quiet --verify HEAD~1 >/dev/null && echo lode-previous)
 e2e: $(VENV) ## end-to-end tests on a kind cluster; removes it unless `make kind` created it (KUBERNETES=1.36 or 1.38, POD_GROUPS=1, ALL=1, ARGS; PARALLEL=2: on two clusters)
 	$(CLUSTERS) control-plane --helm >/dev/null
-	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --clusters $(or $(PARALLEL),1) --load lode busybox $(PREVIOUS) $(if $(ALL),rdma-device-plugin) -- pytest tests/e2e $(if $(PARALLEL),--numprocesses $(PARALLEL) --dist loadfile --no-loadscope-reorder) --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
+	$(CLUSTERS) kind run $(if $(POD_GROUPS),--pod-groups) --clusters $(or $(PARALLEL),1) --load lode busybox $(PREVIOUS) $(if $(ALL),rdma-device-plugin example-driver) -- pytest tests/e2e $(if $(PARALLEL),--numprocesses $(PARALLEL) --dist loadfile --no-loadscope-reorder) --tb=short --timeout=900 --durations=40 -m "not gpu$(if $(POD_GROUPS),, and not pod_groups)$(if $(ALL),, and not release)" $(ARGS)
 
 .PHONY: adoption-hour
 adoption-hour: $(VENV) ## an hour of adopted pods and pods of a device plugin on a node that changes hands, on a kind cluster
