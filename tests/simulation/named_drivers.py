@@ -71,7 +71,9 @@ class SlowAllocations(WriteDecorator):
             raise Unavailable(f"{call}: waits for {self._policies.on_its_way[0]}")
         return proceed()
 
-    def _arrive(self, proceed: Callable[[], T]) -> T:
+    def _arrive(self, proceed: Callable[[], T]) -> T | None:
+        if self._policies.on_its_way is None:
+            return None  # it has arrived already
         self._policies.on_its_way = None
         return proceed()
 

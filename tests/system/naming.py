@@ -50,6 +50,8 @@ LONGEST_LAG: Final = 8.0
 """Seconds until an API server acts on a policy; less than between two looks of a controller."""
 RACES: Final = 0.8
 """How many of the histories have an allocation on its way when the driver is named."""
+LONGEST_FLIGHT: Final = 50.0
+"""After so many seconds a write has arrived: an API server gives up a request after a minute."""
 STALLED_SECONDS: Final = 100.0
 MOST_PODS: Final = 14
 _PAUSES: Final = (0.0, 0.0, 1.0, 1.0, 15.0)
@@ -200,6 +202,8 @@ class NamingHistory:
         for _ in range(8):
             self._run_until_caught()
         policies.catches = False
+        if policies.on_its_way is not None:
+            cluster.late.delay(*policies.on_its_way, LONGEST_FLIGHT)
         # It waits for the answer.
         cluster.slots.stall("kube-scheduler", STALLED_SECONDS)
         for wanted in self._random.choices(("nic", "card-and-nic", "card-near-nic"), k=self._random.randint(1, 3)):
