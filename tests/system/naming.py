@@ -97,7 +97,8 @@ class NamingHistory:
     """The history of one seed.
 
     Attributes:
-        before: the claims that kube-scheduler had allocated when the policies named the driver.
+        before: the claims that kube-scheduler had allocated when the policies named the driver, by UID: each with the
+            time of its allocation and the names of its pods.
         mixed: how many claims had devices of two drivers in the end.
         near: how many of these had them of one NUMA node, as they asked.
     """
@@ -118,7 +119,7 @@ class NamingHistory:
         self.policies = self.cluster.policies = DriverPolicies(self.cluster.names, self.cluster.clock)
         self.cluster.settings = unnamed
         self._api, self._count = self.cluster.user, 0
-        self.before: dict[str, str] = {}
+        self.before: dict[str, tuple[str, set[str]]] = {}
         self.mixed = 0
         self.near = 0
         for name, wanted in WANTED.items():
@@ -164,9 +165,10 @@ class NamingHistory:
 
     def _publish_nics(self) -> None:
         """The driver publishes the network cards of nodes: a kubelet that starts has deleted all slices of its node."""
-        for node in self.cluster.nodes:
-            with suppress(AlreadyExists):
-                self._api.create(RESOURCE_SLICES, _nics(node))
+        published = {one["metadata"]["name"] for one in self.cluster.api.list(RESOURCE_SLICES).items}
+        for part in map(_nics, self.cluster.nodes):
+            if part["metadata"]["name"] not in published:
+                self._api.create(RESOURCE_SLICES, part)
 
     def _name(self) -> None:
         """The operator names the driver: the policies are stored, and each controller starts anew some time later."""
@@ -313,23 +315,25 @@ class NamingHistory:
 
     # Invariants
 
-    def _holders(self) -> dict[str, str]:
-        """The claims with devices of the driver, by key and UID, each with when they were allocated."""
-        found = {}
-        for one in self._api.list(RESOURCE_CLAIMS).items:
-            if any(it["driver"] == DRIVER for it in _results(one)):
-                found[one["metadata"]["uid"]] = one["status"]["allocation"]["allocationTimestamp"]
-        return found
+    def _holders(self) -> dict[str, tuple[str, set[str]]]:
+        """The claims with devices of the driver, by UID, each with when they were allocated and the names of its pods.
+
+        A pod that is being deleted may end at any time, and another one that shares the claim gets devices anew.
+        """
+        return {
+            one["metadata"]["uid"]: (one["status"]["allocation"]["allocationTimestamp"], _users(one))
+            for one in self._api.list(RESOURCE_CLAIMS).items
+            if any(it["driver"] == DRIVER for it in _results(one))
+        }
 
     def _check_end(self) -> None:
         """What was allocated before is as it was while its pod is there, and no pod that waits could be served."""
         running = {one["metadata"]["name"] for one in self._api.list(PODS).items if pod_phase(one) == "Running"}
         for one in self._api.list(RESOURCE_CLAIMS).items:
             metadata, status = one["metadata"], one.get("status") or {}
-            users = {user["name"] for user in status.get("reservedFor") or ()}
-            allocation = status.get("allocation") or {}
-            at = allocation.get("allocationTimestamp")
-            if metadata["uid"] in self.before and users & running and at != self.before[metadata["uid"]]:
+            at = (status.get("allocation") or {}).get("allocationTimestamp")
+            before, users = self.before.get(metadata["uid"], (at, set()))
+            if users & _users(one) & running and at != before:
                 raise Violation(f"{metadata['name']} was allocated anew under a pod that runs")
             self.mixed += len({it["driver"] for it in _results(one)}) > 1
             self.near += bool(_results(one) and one["spec"]["devices"].get("constraints"))
@@ -350,6 +354,11 @@ def _results(of: Object) -> list[Object]:
     """What a claim has."""
     allocation = (of.get("status") or {}).get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or []
+
+
+def _users(of: Object) -> set[str]:
+    """The names of the pods that a claim is reserved for."""
+    return {user["name"] for user in (of.get("status") or {}).get("reservedFor") or ()}
 
 
 def _nics(node: str) -> Object:
