@@ -47,6 +47,10 @@ class LateWrites:
         """Carry a write out after this time."""
         self._hanging.append(HangingWrite(self._clock.monotonic() + seconds, call, proceed))
 
+    def cancel(self, call: ApiCall) -> None:
+        """Carry this write out no more."""
+        self._hanging = [write for write in self._hanging if write.call is not call]
+
     def forget(self) -> None:
         """Carry none of them out any more: the API server that had received them has ended."""
         self._hanging.clear()

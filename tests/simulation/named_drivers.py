@@ -71,9 +71,7 @@ class SlowAllocations(WriteDecorator):
             raise Unavailable(f"{call}: waits for {self._policies.on_its_way[0]}")
         return proceed()
 
-    def _arrive(self, proceed: Callable[[], T]) -> T | None:
-        if self._policies.on_its_way is None:
-            return None  # it has arrived already
+    def _arrive(self, proceed: Callable[[], T]) -> T:
         self._policies.on_its_way = None
         return proceed()
 

@@ -152,8 +152,8 @@ class NamingHistory:
         self._end_silence()
         cluster.faults = NO_FAULTS
         cluster.settle()
-        self._publish_nics()
-        cluster.settle()
+        if self._publish_nics():
+            cluster.settle()
         check_settled(cluster)
         self._check_end()
         for one in self._api.list(PODS).items:
@@ -163,12 +163,17 @@ class NamingHistory:
 
     # What happens
 
-    def _publish_nics(self) -> None:
-        """The driver publishes the network cards of nodes: a kubelet that starts has deleted all slices of its node."""
+    def _publish_nics(self) -> bool:
+        """The driver publishes the network cards of nodes: a kubelet that starts has deleted all slices of its node.
+
+        Returns:
+            Whether any were missing.
+        """
         published = {one["metadata"]["name"] for one in self.cluster.api.list(RESOURCE_SLICES).items}
-        for part in map(_nics, self.cluster.nodes):
-            if part["metadata"]["name"] not in published:
-                self._api.create(RESOURCE_SLICES, part)
+        missing = [part for part in map(_nics, self.cluster.nodes) if part["metadata"]["name"] not in published]
+        for part in missing:
+            self._api.create(RESOURCE_SLICES, part)
+        return bool(missing)
 
     def _name(self) -> None:
         """The operator names the driver: the policies are stored, and each controller starts anew some time later."""
@@ -226,6 +231,7 @@ class NamingHistory:
             policies.unseen_until = cluster.clock.monotonic() + chance.uniform(LONGEST_LAG, 40.0)
         if policies.on_its_way is not None:
             arrives = chance.choice((0.9 * lag, 0.9 * lag, chance.uniform(0, lag + 2.0)))
+            cluster.late.cancel(policies.on_its_way[0])
             cluster.late.delay(*policies.on_its_way, arrives)
             cluster.slots.stall("kube-scheduler", arrives + 0.1)
 
