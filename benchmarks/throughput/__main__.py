@@ -60,7 +60,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     listed = ", ".join(f"{index}: {workload.title}".replace("%", "%%") for index, workload in enumerate(WORKLOADS))
     every = range(len(WORKLOADS))
     parser.add_argument("--rows", type=int, nargs="+", default=list(every), choices=every, help=listed)
-    parser.add_argument("--seconds", type=float, default=60.0, help="the most for one contender in one row")
+    parser.add_argument(
+        "--seconds", type=float, default=Conditions.seconds, help="the most for one contender in one row"
+    )
     parser.add_argument("--latency", type=int, nargs="+", default=[0], metavar="MS", help="added to each call")
     parser.add_argument("--before", default="", metavar="COMMIT", help="also measure the controller of this commit")
     parser.add_argument("--without", default="", metavar="POLICY", help="also measure without this policy")

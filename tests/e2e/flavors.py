@@ -1,6 +1,7 @@
 """The flavors of the driver, and switching between them."""
 
 import json
+import os
 from pathlib import Path
 
 import yaml
@@ -32,6 +33,29 @@ def install(client: Client, flavor: Path, *replaced: Path) -> None:
         content = json.dumps({"apiVersion": "v1", "kind": "List", "items": surplus})
         client.kubectl("delete", "--ignore-not-found", "--cascade=foreground", "-f", "-", input=content, timeout=120)
     wait_until_installed(client)
+
+
+def also_allocating(folder: Path, *drivers: str) -> Path:
+    """Write into ``folder`` the flavor in which the controller allocates the devices of these drivers, too.
+
+    ``manifests/also-allocates`` is copied with their names in place of dra.net, as its head says.
+    """
+    instead = {
+        '"dra.net"': ",".join(f'"{driver}"' for driver in drivers),
+        ", dra.net": "".join(f", {driver}" for driver in drivers),
+        "dra[.]net": "|".join(driver.replace(".", "[.]") for driver in drivers),
+        "[dra.net]": f"[{', '.join(drivers)}]",
+    }
+    component = folder / "also"
+    component.mkdir()
+    for file in (MANIFESTS / "also-allocates").iterdir():
+        text = file.read_text()
+        for one, others in instead.items():
+            text = text.replace(one, others)
+        (component / file.name).write_text(text)
+    kind = os.path.relpath(CONTROLLER_ALLOCATED, folder)
+    (folder / "kustomization.yaml").write_text(f"resources: [{kind}]\ncomponents: [{component.name}]\n")
+    return folder
 
 
 def wait_until_installed(client: Client) -> None:

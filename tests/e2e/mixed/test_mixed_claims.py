@@ -5,7 +5,7 @@ watcher looks whether a device is in two claims.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -79,16 +79,26 @@ def test_a_claim_has_a_card_and_the_network_card_of_one_pcie_root(client: Client
     (waits,) = set(names(client.list("pods", namespace))) - set(pods)
     eventually("the third is told why not", lambda: "request nic" in client.messages(namespace, waits))
     check_views(client, namespace)
+    kill_and_change_plugins(client)
+    assert running(client, namespace) == pods
+    client.delete(namespace, "pods", pods[0])
+    client.wait_until_ready(namespace, waits, before_check=lambda: thaw(client))
+    check_views(client, namespace)
+
+
+def kill_and_change_plugins(client: Client) -> None:
+    """Kill the plugins of the cards and of the network cards; then put others in their place."""
     for label in (PLUGINS, LABEL):
         kill_in_containers(client, label)
     wait_until_installed(client)
     network_cards(version=2).install(client)
     client.kubectl("-n", PLUGIN_NAMESPACE, "rollout", "restart", "daemonset")
     wait_until_installed(client)
-    assert running(client, namespace) == pods
-    client.delete(namespace, "pods", pods[0])
-    client.wait_until_ready(namespace, waits, before_check=lambda: thaw(client))
-    check_views(client, namespace)
+
+
+def by_request(claims: Mapping[str, Object]) -> dict[str, Object]:
+    """What the claims of a pod have, by request; each request has one device."""
+    return {it["request"]: it for claim in claims.values() for it in results(claim)}
 
 
 def check_views(client: Client, namespace: str) -> None:
@@ -102,8 +112,8 @@ def check_views(client: Client, namespace: str) -> None:
     interfaces = {card["name"]: card["ifName"] for card in CARDS}
     told, claims = nics(client, namespace), client.claims(namespace)
     for name in told:
-        by_request = {it["request"]: it for claim in claims[name].values() for it in results(claim)}
-        card, nic = by_request["card"], by_request["nic"]
+        held = by_request(claims[name])
+        card, nic = held["card"], held["nic"]
         assert told[name] == interfaces[nic["device"]]
         assert container_view(client, namespace, name, "main").devices == {card["device"]}
         assert roots["lode.dev", card["pool"], card["device"]] == roots[DRIVER, nic["pool"], nic["device"]]

@@ -4,7 +4,6 @@ The driver is a stand-in, which publishes what NVIDIA's does. A channel is prepa
 node, as there.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -62,15 +61,8 @@ def types(client: Client, node: str) -> set[str]:
 
 @pytest.fixture
 def named(client: Client, tmp_path: Path) -> None:
-    """Lode allocates the channels, too: manifests/also-allocates is copied with the driver's name, as its head says."""
-    component = flavors.MANIFESTS / "also-allocates"
-    for file in component.iterdir():
-        text = file.read_text().replace("dra.net", DRIVER).replace("dra[.]net", DRIVER.replace(".", "[.]"))
-        (tmp_path / "also" / file.name).parent.mkdir(exist_ok=True)
-        (tmp_path / "also" / file.name).write_text(text)
-    kind = os.path.relpath(flavors.CONTROLLER_ALLOCATED, tmp_path)
-    (tmp_path / "kustomization.yaml").write_text(f"resources: [{kind}]\ncomponents: [also]\n")
-    flavors.install(client, tmp_path)
+    """Lode allocates the channels, too."""
+    flavors.install(client, flavors.also_allocating(tmp_path, DRIVER))
 
 
 @pytest.fixture(autouse=True)
